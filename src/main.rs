@@ -1,0 +1,2 @@
+//! The podlayer program.
+fn main() {}

@@ -1,2 +1,10 @@
 //! The podlayer program.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use podlayer::cli::Cli;
+
+fn main() -> ExitCode {
+    Cli::parse().run()
+}

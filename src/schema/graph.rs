@@ -207,6 +207,13 @@ impl Graph {
     }
 }
 
+impl Field {
+    /// The key by which a strategic merge tells the items of this list apart; none for lists that it replaces whole.
+    pub fn list_key(&self) -> Option<&str> {
+        self.key.as_deref().filter(|_| self.merge)
+    }
+}
+
 impl Struct {
     /// The field of this exact JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {

@@ -9,6 +9,8 @@ use super::Value;
 #[derive(Clone, Debug, Default)]
 pub struct Map<'a> {
     entries: Vec<(Cow<'a, str>, Value<'a>)>,
+    /// Boxed, since a value of any kind is as large as the largest kind and few objects have one.
+    #[allow(clippy::box_collection)]
     index: Option<Box<HashMap<Cow<'a, str>, usize>>>,
 }
 

@@ -35,7 +35,7 @@ pub enum Value<'a> {
     /// Text.
     String(Cow<'a, str>),
     /// A list.
-    List(Vec<Value<'a>>),
+    List(Vec<Self>),
     /// An object.
     Object(Map<'a>),
 }
@@ -131,7 +131,7 @@ impl<'a> Value<'a> {
     }
 
     /// The items, where this is a list.
-    pub fn as_list(&self) -> Option<&[Value<'a>]> {
+    pub fn as_list(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) => Some(items),
             _ => None,
@@ -139,7 +139,7 @@ impl<'a> Value<'a> {
     }
 
     /// The items to change, where this is a list.
-    pub fn as_list_mut(&mut self) -> Option<&mut Vec<Value<'a>>> {
+    pub fn as_list_mut(&mut self) -> Option<&mut Vec<Self>> {
         match self {
             Self::List(items) => Some(items),
             _ => None,
@@ -147,7 +147,7 @@ impl<'a> Value<'a> {
     }
 
     /// The value under a key, where this is an object that has it.
-    pub fn get(&self, key: &str) -> Option<&Value<'a>> {
+    pub fn get(&self, key: &str) -> Option<&Self> {
         self.as_object()?.get(key)
     }
 
@@ -210,8 +210,8 @@ impl<'a> From<Map<'a>> for Value<'a> {
     }
 }
 
-impl<'a> From<Vec<Value<'a>>> for Value<'a> {
-    fn from(items: Vec<Value<'a>>) -> Self {
+impl<'a> From<Vec<Self>> for Value<'a> {
+    fn from(items: Vec<Self>) -> Self {
         Self::List(items)
     }
 }

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use super::Value;
+
 /// Where a value stands in a pod: `spec.containers[name=agent].env[name=A].value`.
 ///
 /// Printed as Kubernetes prints field paths, but for list items, which are named by their merge key and not by their
@@ -83,6 +85,23 @@ impl Path {
     /// Puts one step in front: how an error on its way up learns where it was.
     pub fn prepend(&mut self, segment: Segment) {
         self.0.insert(0, segment);
+    }
+
+    /// What stands at this path in a value.
+    pub fn find<'v, 'a>(&self, value: &'v Value<'a>) -> Option<&'v Value<'a>> {
+        self.0.iter().try_fold(value, |value, segment| match (segment, value) {
+            (Segment::Field(name), Value::Object(map)) => map.get(name),
+            (Segment::Item { key, value: wanted }, Value::List(items)) => items
+                .iter()
+                .find(|item| item.get(key).and_then(Value::scalar_text).is_some_and(|text| text == *wanted)),
+            (Segment::Index(index), Value::List(items)) => items.get(*index),
+            _ => None,
+        })
+    }
+
+    /// This path without its first steps.
+    pub fn without_first(&self, steps: usize) -> Self {
+        Self(self.0.get(steps..).unwrap_or_default().to_vec())
     }
 
     /// Whether `self` is `other` or stands below it.

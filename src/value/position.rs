@@ -36,7 +36,7 @@ pub struct Marks {
     /// Where its key starts, for a value of an object.
     pub key: Option<Position>,
     /// One for each item of a list, or each entry of an object, in the order of `Map::iter`.
-    pub children: Vec<Marks>,
+    pub children: Vec<Self>,
 }
 
 impl Marks {
@@ -66,8 +66,18 @@ impl Document {
         Self { value: Value::Object(super::Map::new()), marks: Marks::leaf(Position::START) }
     }
 
-    /// Where the value at a path stands, or the nearest thing around it that the text has.
+    /// Where to point somebody who asks for a path: the key (or item) there, or the nearest thing around it that the
+    /// text has.
     pub fn locate(&self, path: &Path) -> Position {
+        self.marks_at(path).shown()
+    }
+
+    /// Where the value at a path starts, not its key.
+    pub fn locate_value(&self, path: &Path) -> Position {
+        self.marks_at(path).at
+    }
+
+    fn marks_at(&self, path: &Path) -> &Marks {
         let (mut value, mut marks) = (&self.value, &self.marks);
         for segment in path.segments() {
             let next = match (segment, value) {
@@ -91,6 +101,6 @@ impl Document {
                 None => break,
             }
         }
-        marks.shown()
+        marks
     }
 }

@@ -1,0 +1,352 @@
+use std::collections::BTreeMap;
+
+use super::{
+    OnStepError, Policy, Provenance, Request, default_container, job,
+    object::Pod,
+    passes::{self, Setting, Settled},
+    provenance,
+    stamp::{Skipped, Stamp, cut},
+};
+use crate::{
+    diff, layers::{self, Complaint, Layer, LayerId, Mode, Snapshot, complaint::Printable},
+    names,
+    schema::POD,
+    value::{Map, Value},
+};
+
+/// How many findings a refusal names; an author mends a few at a time.
+const MOST_FINDINGS: usize = 5;
+/// Longest text of a refusal, in characters (longer ones are cut by what shows them: Events at 1 KiB).
+const LONGEST_DENIAL: usize = 1024;
+/// Longest warning, in characters: what the API server is sure to pass on (KEP-2579: 120).
+const LONGEST_WARNING: usize = 120;
+/// All annotations of an object together, keys and values, in bytes (apimachinery's TotalAnnotationSizeLimitB).
+const MOST_ANNOTATIONS: usize = 256 << 10;
+
+/// What is answered for one object.
+#[derive(Debug)]
+pub struct Decision {
+    /// Whether the object may be made.
+    pub verdict: Verdict,
+    /// What changes, as an RFC 6902 list in JSON.
+    pub patch: Option<String>,
+    /// For the client, each one line.
+    pub warnings: Vec<String>,
+    /// The layers that applied, in order.
+    pub layers: Vec<LayerId>,
+    /// The layers that didn't, and why.
+    pub skipped: Vec<Skip>,
+    /// The image that the default container ends up with, where the pod had no containers.
+    pub default_image: Option<String>,
+    /// Whether all this was decided but not done.
+    pub audit: bool,
+    /// A fault of podlayer's own that was caught: the pod got its stamp only.
+    pub fault: Option<String>,
+}
+
+/// Whether an object may be made.
+#[derive(Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// It may, with the patch.
+    Allowed,
+    /// It may not.
+    Denied(Denial),
+    /// It may; podlayer has nothing to do with it.
+    Untouched,
+}
+
+/// Why an object is refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Denial {
+    /// HTTP code: 422, since that is what CI systems show at once.
+    pub code: u16,
+    /// Kubernetes' reason: `Invalid`.
+    pub reason: &'static str,
+    /// What is wrong and where, one finding a line.
+    pub message: String,
+}
+
+/// A layer that was left out.
+pub type Skip = Skipped;
+
+/// A pod with its layers, before the stamp.
+pub(super) struct Evaluation<'a> {
+    pub settled: Settled<'a>,
+    pub skipped: Vec<Skipped>,
+    pub warnings: Vec<String>,
+    pub denial: Option<Denial>,
+}
+
+impl Denial {
+    /// A refusal that the author of the pod can mend.
+    pub(super) fn invalid(lines: &[String]) -> Self {
+        let mut message = lines.iter().take(MOST_FINDINGS).cloned().collect::<Vec<_>>().join("\n");
+        if lines.len() > MOST_FINDINGS {
+            message.push_str(&format!("\nand {} more", lines.len() - MOST_FINDINGS));
+        }
+        Self { code: 422, reason: "Invalid", message: cut(&message, LONGEST_DENIAL) }
+    }
+}
+
+impl Decision {
+    /// podlayer has nothing to do with the object.
+    pub(super) fn untouched() -> Self {
+        Self {
+            verdict: Verdict::Untouched,
+            patch: None,
+            warnings: Vec::new(),
+            layers: Vec::new(),
+            skipped: Vec::new(),
+            default_image: None,
+            audit: false,
+            fault: None,
+        }
+    }
+
+    pub(super) fn denied(denial: Denial) -> Self {
+        Self { verdict: Verdict::Denied(denial), ..Self::untouched() }
+    }
+}
+
+/// Decides what the mutating webhook is asked about.
+///
+/// Pure: the same request, snapshot and policy give the same answer. Anything but the creation of an opted-in pod, or
+/// of a Job whose template is opted in, is left alone.
+pub fn decide(request: &Request<'_>, snapshot: &Snapshot, policy: &Policy) -> Decision {
+    if request.operation != "CREATE" || !request.sub_resource.is_empty() {
+        return Decision::untouched();
+    }
+    match (request.group.as_ref(), request.kind.as_ref(), request.object) {
+        ("", "Pod", Some(text)) => match Pod::parse(text) {
+            Ok(pod) => decide_pod(&pod, &request.namespace, snapshot, policy),
+            Err(error) => unreadable(&error),
+        },
+        ("batch", "Job", Some(text)) => job::mutate(text, &request.namespace, snapshot, policy),
+        _ => Decision::untouched(),
+    }
+}
+
+/// An object of an unexpected shape is let through: whether it is valid is the API server's to say.
+pub(super) fn unreadable(error: &super::ObjectError) -> Decision {
+    let fault = error.to_string();
+    Decision { warnings: vec![warning(&fault)], fault: Some(fault), ..Decision::untouched() }
+}
+
+/// Decides one pod, or one pod template as the pod that it makes.
+pub fn decide_pod(pod: &Pod<'_>, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Decision {
+    if !pod.is_enabled(namespace) {
+        return Decision::untouched();
+    }
+    let (step, unread) = read_step(pod, namespace);
+    let evaluation = evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
+    conclude(pod, evaluation, policy)
+}
+
+/// Puts the layers on a pod and judges the outcome. `unread` is what is wrong with a step patch that can't be read.
+pub(super) fn evaluate<'a>(
+    pod: &Pod<'a>,
+    namespace: &'a str,
+    snapshot: &'a Snapshot,
+    policy: &Policy,
+    step: Option<&'a Layer>,
+    unread: Vec<Complaint>,
+) -> Evaluation<'a> {
+    let mut start = pod.value.clone();
+    let bare = default_container::is_wanted(start.get("spec"));
+    if bare {
+        default_container::add(&mut start, &pod.facts(namespace), policy.default_image.as_deref());
+    }
+    let setting = Setting { snapshot, namespace, step, of_job: pod.of_job };
+    let mut settled = passes::settle(&setting, &pod.value, &start);
+
+    // What the author of the pod must mend…
+    let mut faults: Vec<String> = settled.unresolved.iter().map(|fault| Printable(&fault.to_string()).to_string()).collect();
+    faults.extend(unread.iter().map(ToString::to_string));
+    faults.extend(settled.failed.remove(&LayerId::STEP).iter().map(ToString::to_string));
+    // …and what an admin must.
+    let required = |id: &LayerId| snapshot.layers().any(|layer| layer.id == *id && layer.options.required);
+    let failed: BTreeMap<_, _> = std::mem::take(&mut settled.failed);
+    let (fatal, passed_over): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(id, _)| required(id));
+
+    let mut skipped = Vec::new();
+    let mut warnings = Vec::new();
+    let mut skip = |layer: &LayerId, why: &str| {
+        warnings.push(warning(&format!("layer {layer} skipped: {why}")));
+        skipped.push(Skipped::new(layer.clone(), why));
+    };
+    for (id, complaint) in &passed_over {
+        skip(id, &complaint.to_string());
+    }
+    let mut lines = Vec::new();
+    match policy.on_step_error {
+        OnStepError::Deny => lines.append(&mut faults),
+        OnStepError::Ignore => faults.iter().for_each(|fault| skip(&LayerId::STEP, fault)),
+    }
+    lines.extend(fatal.iter().map(|(id, complaint)| format!("required layer {id} failed: {complaint}")));
+    if bare && lines.is_empty() && default_container::image(settled.pod.get("spec")).is_none() {
+        lines.push(format!(
+            "{} has no image: set annotation {}, or an image for {} in a layer, or --default-image",
+            names::DEFAULT_CONTAINER,
+            names::IMAGE,
+            names::DEFAULT_CONTAINER
+        ));
+    }
+    if lines.is_empty() && default_container::is_wanted(settled.pod.get("spec")) {
+        lines.push("the layers take away every container of the pod, one must stay".into());
+    }
+    for layer in &settled.audited {
+        skipped.push(Skipped::new(layer.id.clone(), "audit mode"));
+    }
+    let denial = (!lines.is_empty()).then(|| Denial::invalid(&lines));
+    Evaluation { settled, skipped, warnings, denial }
+}
+
+/// A pod before and after its layers, with the stack that made the difference: what `explain` reads.
+#[derive(Debug)]
+pub struct Trace<'t, 'a> {
+    /// The pod as it was sent.
+    pub before: &'t Value<'a>,
+    /// The pod with its layers, without the stamp.
+    pub after: &'t Value<'a>,
+    /// The layers that applied, in order.
+    pub stack: &'t [&'a Layer],
+    /// The layers that didn't, and why.
+    pub skipped: &'t [Skip],
+    /// Containers that a layer names and the pod lacks.
+    pub absent: &'t [(LayerId, Vec<String>)],
+    /// Why the pod would be refused.
+    pub denial: Option<&'t Denial>,
+}
+
+/// Decides a pod as [`decide_pod`] does and hands the way there to `read`. Nothing for a pod that isn't opted in.
+pub fn trace<T>(
+    pod: &Pod<'_>,
+    namespace: &str,
+    snapshot: &Snapshot,
+    policy: &Policy,
+    read: impl FnOnce(&Trace<'_, '_>) -> T,
+) -> Option<T> {
+    if !pod.is_enabled(namespace) {
+        return None;
+    }
+    let (step, unread) = read_step(pod, namespace);
+    let Evaluation { settled, skipped, denial, .. } = evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
+    Some(read(&Trace {
+        before: &pod.value,
+        after: &settled.pod,
+        stack: &settled.stack,
+        skipped: &skipped,
+        absent: &settled.absent,
+        denial: denial.as_ref(),
+    }))
+}
+
+/// The pod's own patch, or what is wrong with it.
+fn read_step(pod: &Pod<'_>, namespace: &str) -> (Option<Layer>, Vec<Complaint>) {
+    match pod.facts(namespace).annotation(names::STEP_PATCH).map(layers::parse_step) {
+        Some(Ok(layer)) => (Some(layer), Vec::new()),
+        Some(Err(error)) => (None, error.0),
+        None => (None, Vec::new()),
+    }
+}
+
+/// Stamps the result and writes down what changed.
+fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decision {
+    let Evaluation { settled, mut skipped, mut warnings, denial } = evaluation;
+    let audit = policy.mode == Mode::Audit;
+    if let Some(denial) = denial {
+        if !audit {
+            return Decision { warnings, skipped, ..Decision::denied(denial) };
+        }
+        warnings.push(warning(&format!("would be refused: {}", denial.message)));
+        skipped.push(Skipped::new(LayerId::STEP, &denial.message));
+    }
+    let default_image = default_container::is_wanted(pod.value.get("spec"))
+        .then(|| default_container::image(settled.pod.get("spec")).map(str::to_owned))
+        .flatten();
+    let stamp = Stamp::of(&settled.stack, skipped.clone(), policy, audit);
+    let mut after = if audit { pod.value.clone() } else { settled.pod };
+    let provenance = match policy.provenance {
+        Provenance::Off => None,
+        _ if audit => None,
+        _ => Some(provenance::entries(&settled.stack, &after)),
+    };
+    if !write_stamp(&mut after, &stamp, provenance.as_deref(), policy) {
+        warnings.push(warning("the pod's annotations leave no room for the stamp"));
+    }
+    let mut decision = Decision {
+        verdict: Verdict::Allowed,
+        patch: None,
+        warnings,
+        layers: settled.stack.iter().map(|layer| layer.id.clone()).collect(),
+        skipped,
+        default_image,
+        audit,
+        fault: None,
+    };
+    match patch(pod, &after) {
+        Ok(patch) => decision.patch = patch,
+        Err(fault) => {
+            decision.warnings.push(warning(&fault));
+            decision.fault = Some(fault);
+            decision.patch = fault_patch(pod);
+        }
+    }
+    decision
+}
+
+/// A stamp that says podlayer failed, and nothing else: for a pod on which something went wrong that never should.
+pub(super) fn fault_patch(pod: &Pod<'_>) -> Option<String> {
+    let mut after = pod.value.clone();
+    write_stamp(&mut after, &Stamp::of_fault(), None, &Policy::default());
+    patch(pod, &after).ok().flatten()
+}
+
+/// The difference as an RFC 6902 list in JSON, proved to make the one from the other.
+fn patch(pod: &Pod<'_>, after: &Value<'_>) -> Result<Option<String>, String> {
+    let mut operations = Vec::new();
+    diff::diff(&pod.value, after, POD.pod(), pod.pointer, &mut operations);
+    if operations.is_empty() {
+        return Ok(None);
+    }
+    diff::verify(&pod.value, &operations, after, pod.pointer)
+        .map_err(|error| format!("the patch would not make the result: {error}"))?;
+    serde_json::to_string(&operations).map(Some).map_err(|error| error.to_string())
+}
+
+/// Writes stamp and provenance over whatever the pod brought under their keys; the provenance gives way, and failing
+/// that the stamp, where the pod's annotations leave no room. Says whether the stamp is there.
+fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[(bool, String, &str)]>, policy: &Policy) -> bool {
+    let Some(map) = pod.as_object_mut() else { return false };
+    if map.get("metadata").and_then(Value::as_object).is_none() {
+        map.insert("metadata", Value::Object(Map::new()));
+    }
+    let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) else { return false };
+    if metadata.get("annotations").and_then(Value::as_object).is_none() {
+        metadata.insert("annotations", Value::Object(Map::new()));
+    }
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return false };
+    let own = [names::APPLIED, names::PROVENANCE];
+    let others: usize = annotations
+        .iter()
+        .filter(|(key, _)| !own.contains(key))
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    let stamp = stamp.to_json();
+    let room = MOST_ANNOTATIONS.saturating_sub(others);
+    let stamped = names::APPLIED.len() + stamp.len() <= room;
+    let room = room.saturating_sub(names::APPLIED.len() + stamp.len() + names::PROVENANCE.len());
+    let written = trail.filter(|_| stamped).and_then(|entries| provenance::annotation(entries, policy.provenance.bytes().min(room)));
+    for (key, text) in [(names::APPLIED, stamped.then_some(stamp)), (names::PROVENANCE, written)] {
+        match text {
+            Some(text) => _ = annotations.insert(key, Value::from(text)),
+            None => _ = annotations.remove(key),
+        }
+    }
+    stamped
+}
+
+/// A warning as the API server passes it on: one line, no control characters, not too long.
+pub(super) fn warning(text: &str) -> String {
+    cut(&format!("podlayer: {}", Printable(text)), LONGEST_WARNING)
+}

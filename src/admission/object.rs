@@ -1,0 +1,169 @@
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    layers::Facts,
+    names,
+    value::{Map, Value},
+};
+
+/// What is read of a pod, or of a pod template: labels, annotations and the spec. The rest (managedFields, status…) is
+/// never parsed, so it can't be changed either.
+#[derive(Clone, Debug)]
+pub struct Pod<'a> {
+    /// `{metadata: {labels, annotations}, spec}`, each only where the object has it.
+    pub value: Value<'a>,
+    /// Where this stands in the object that was sent, as a JSON pointer: empty for a pod.
+    pub pointer: &'static str,
+    /// Whether the Job controller made it, or will.
+    pub of_job: bool,
+    /// `name`, or `generateName` where there is none; for logs.
+    pub name: Cow<'a, str>,
+}
+
+/// A Job and its pod template.
+#[derive(Clone, Debug)]
+pub struct Template<'a> {
+    /// The template, as the pod that it makes.
+    pub pod: Pod<'a>,
+    /// Whether the Job itself carries a step patch, where nobody reads it.
+    pub misplaced_step: bool,
+}
+
+/// Why an object can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// It isn't JSON of the expected shape.
+    #[error("failed to read the {kind}: {source}")]
+    Read {
+        /// What was expected.
+        kind: &'static str,
+        /// serde_json's word.
+        source: serde_json::Error,
+    },
+    /// The request carries none.
+    #[error("the request has no object")]
+    Missing,
+}
+
+#[derive(Deserialize)]
+struct RawPod<'a> {
+    #[serde(borrow)]
+    metadata: Option<RawMetadata<'a>>,
+    #[serde(borrow)]
+    spec: Option<Value<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawMetadata<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    generate_name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    labels: Option<Value<'a>>,
+    #[serde(borrow)]
+    annotations: Option<Value<'a>>,
+    #[serde(borrow)]
+    owner_references: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct RawJob<'a> {
+    #[serde(borrow)]
+    metadata: Option<RawMetadata<'a>>,
+    #[serde(borrow)]
+    spec: Option<RawJobSpec<'a>>,
+}
+
+#[derive(Deserialize)]
+struct RawJobSpec<'a> {
+    #[serde(borrow)]
+    template: Option<RawPod<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Owner<'a> {
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+impl<'a> Pod<'a> {
+    /// Reads a pod.
+    ///
+    /// # Errors
+    /// [`ObjectError`] where the text isn't an object with `metadata` and `spec` of the usual shape.
+    pub fn parse(text: &'a str) -> Result<Self, ObjectError> {
+        let raw: RawPod<'a> =
+            serde_json::from_str(text).map_err(|source| ObjectError::Read { kind: "pod", source })?;
+        Ok(Self::of(raw, "", false))
+    }
+
+    fn of(raw: RawPod<'a>, pointer: &'static str, of_job: bool) -> Self {
+        let mut value = Map::with_capacity(2);
+        let (mut of_job, mut name) = (of_job, Cow::Borrowed(""));
+        if let Some(metadata) = raw.metadata {
+            let mut kept = Map::with_capacity(2);
+            of_job = of_job || metadata.of_job();
+            name = metadata.name.filter(|name| !name.is_empty()).or(metadata.generate_name).unwrap_or_default();
+            for (key, part) in [("labels", metadata.labels), ("annotations", metadata.annotations)] {
+                if let Some(part) = part {
+                    kept.insert(key, part);
+                }
+            }
+            value.insert("metadata", Value::Object(kept));
+        }
+        if let Some(spec) = raw.spec {
+            value.insert("spec", spec);
+        }
+        Self { value: Value::Object(value), pointer, of_job, name }
+    }
+
+    /// Whether the pod asks for its layers.
+    pub fn is_enabled(&self, namespace: &str) -> bool {
+        self.facts(namespace).label(names::ENABLED) == Some(names::ENABLED_VALUE)
+    }
+
+    /// What layers are matched against.
+    pub fn facts<'p>(&'p self, namespace: &'p str) -> Facts<'p> {
+        facts(&self.value, namespace)
+    }
+}
+
+/// What layers are matched against, of a pod's value as it stands.
+pub(super) fn facts<'p>(pod: &'p Value<'_>, namespace: &'p str) -> Facts<'p> {
+    let part = |key: &str| pod.get("metadata").and_then(|metadata| metadata.get(key)).and_then(Value::as_object);
+    Facts { namespace, labels: part("labels"), annotations: part("annotations") }
+}
+
+impl<'a> Template<'a> {
+    /// Reads a Job; one without a template is none of ours.
+    ///
+    /// # Errors
+    /// [`ObjectError`] where the text isn't a Job of the usual shape.
+    pub fn parse(text: &'a str) -> Result<Option<Self>, ObjectError> {
+        let raw: RawJob<'a> = serde_json::from_str(text).map_err(|source| ObjectError::Read { kind: "Job", source })?;
+        let Some(template) = raw.spec.and_then(|spec| spec.template) else { return Ok(None) };
+        let annotation = |annotations: &Value<'_>| annotations.get(names::STEP_PATCH).is_some();
+        let on_job = raw.metadata.and_then(|metadata| metadata.annotations).as_ref().is_some_and(annotation);
+        let pod = Pod::of(template, "/spec/template", true);
+        let misplaced_step = on_job && pod.facts("").annotation(names::STEP_PATCH).is_none();
+        Ok(Some(Self { pod, misplaced_step }))
+    }
+}
+
+impl RawMetadata<'_> {
+    fn of_job(&self) -> bool {
+        let labelled = self.labels.as_ref().is_some_and(|labels| labels.get(names::JOB_NAME).is_some());
+        labelled
+            || self.owner_references.is_some_and(|raw| {
+                let owners = serde_json::from_str::<Vec<Owner<'_>>>(raw.get()).unwrap_or_default();
+                owners.iter().any(|owner| owner.kind == "Job" && owner.controller == Some(true))
+            })
+    }
+}

@@ -1,0 +1,270 @@
+//! Putting a stack of layers on a pod until nothing changes any more.
+//!
+//! One pass is enough for nearly every pod. Another follows if a layer added a container (an earlier layer may have
+//! been waiting for it), changed metadata that some `match` reads, failed while others changed the pod, or uses
+//! directives. What still changes things after [`PASSES`] passes can't be given a sense and fails.
+//!
+//! A layer that fails leaves no trace: the merge works in place, so the pod as it was is put back. Copies are made only
+//! once a layer has failed; until then the work is done on hope.
+
+use std::collections::BTreeMap;
+
+use super::{object::facts, protect};
+use crate::{
+    layers::{Cause, Complaint, Kind, Layer, LayerId, Mode, Place, Snapshot, Unresolved, targets},
+    merge, names,
+    schema::POD,
+    value::{Map, Path, Segment, Value},
+};
+
+/// How often the stack may be applied before what still moves is given up. Three would do for all that people mean; but
+/// a chain of layers that wait for each other settles one link a pass, and one that were given up here would go on from
+/// where it stopped when its pod is decided again.
+const PASSES: usize = 16;
+
+/// What doesn't change while one pod is decided.
+pub(super) struct Setting<'a> {
+    pub snapshot: &'a Snapshot,
+    pub namespace: &'a str,
+    /// The pod's own patch, where it has one that can be read.
+    pub step: Option<&'a Layer>,
+    /// The pod is a Job's, so that some fields are its controller's.
+    pub of_job: bool,
+}
+
+/// The pod as the stack leaves it.
+pub(super) struct Settled<'a> {
+    pub pod: Value<'a>,
+    /// The layers that had their say, in order.
+    pub stack: Vec<&'a Layer>,
+    /// Layers that failed, by name.
+    pub failed: BTreeMap<LayerId, Complaint>,
+    /// Layers in audit mode, which were tried on a copy.
+    pub audited: Vec<&'a Layer>,
+    /// Containers that a layer names and the pod lacks.
+    pub absent: Vec<(LayerId, Vec<String>)>,
+    /// Classes asked for in vain.
+    pub unresolved: Vec<Unresolved>,
+}
+
+/// What one pass did.
+struct Pass<'a> {
+    stack: Vec<&'a Layer>,
+    unresolved: Vec<Unresolved>,
+    failed: BTreeMap<LayerId, Complaint>,
+    audited: Vec<&'a Layer>,
+    absent: Vec<(LayerId, Vec<String>)>,
+    /// Another look is needed before this can be called settled.
+    again: bool,
+}
+
+/// What one layer did.
+struct Effect {
+    skipped: Vec<String>,
+    added_container: bool,
+    changed_metadata: bool,
+}
+
+/// Applies the stack to `start` until it comes to rest. `original` is the pod as it was sent.
+pub(super) fn settle<'a>(setting: &Setting<'a>, original: &Value<'a>, start: &Value<'a>) -> Settled<'a> {
+    let mut given_up = BTreeMap::new();
+    let mut careful = false;
+    // Every round but the last gives up at least one layer more, or starts to be careful.
+    loop {
+        match attempt(setting, original, start, &given_up, careful) {
+            Ok(settled) => {
+                let mut settled = settled;
+                settled.failed.append(&mut given_up);
+                return settled;
+            }
+            Err(failed) => {
+                careful = true;
+                given_up.extend(failed);
+            }
+        }
+    }
+}
+
+type GivenUp = BTreeMap<LayerId, Complaint>;
+
+/// One try from the start; gives what must be left out of the next one.
+fn attempt<'a>(
+    setting: &Setting<'a>,
+    original: &Value<'a>,
+    start: &Value<'a>,
+    given_up: &GivenUp,
+    careful: bool,
+) -> Result<Settled<'a>, GivenUp> {
+    let mut pod = start.clone();
+    let mut applied_before: Vec<LayerId> = Vec::new();
+    for round in 1..=PASSES {
+        let before = (round > 1).then(|| pod.clone());
+        let pass = one_pass(setting, original, &mut pod, given_up, careful)?;
+        let changed = before.as_ref().is_none_or(|before| *before != pod);
+        // What had its say in an earlier pass and can't have it now has left a trace: do without it from the start.
+        let Pass { stack, unresolved, mut failed, audited, absent, again } = pass;
+        let late: Vec<LayerId> = failed.keys().filter(|id| applied_before.contains(id)).cloned().collect();
+        let regretted: GivenUp = late.iter().filter_map(|id| failed.remove_entry(id)).collect();
+        if !regretted.is_empty() {
+            return Err(regretted);
+        }
+        if !changed || !again {
+            return Ok(Settled { pod, stack, failed, audited, absent, unresolved });
+        }
+        applied_before = stack.iter().map(|layer| layer.id.clone()).collect();
+    }
+    let restless = restless(setting, original, &mut pod, given_up);
+    // INVARIANT: the last pass changed the pod, so looking twice more finds who does, unless it stopped just then: then
+    // there is nothing to give up, and the next try must not be this one again.
+    if restless.is_empty() { Err(everything(setting, &pod, given_up)) } else { Err(restless) }
+}
+
+/// Which layers still change a pod that should have come to rest. Two passes show both halves of a to and fro, from
+/// whichever of its two states it is looked at, so that the next decision of the same pod leaves out the same layers.
+fn restless<'a>(
+    setting: &Setting<'a>,
+    original: &Value<'a>,
+    pod: &mut Value<'a>,
+    given_up: &GivenUp,
+) -> GivenUp {
+    let mut restless = GivenUp::new();
+    for _ in 0..2 {
+        for layer in stack_of(setting, pod, given_up).0 {
+            let before = pod.clone();
+            // A failure is a change as well: it must not be called settled.
+            if apply(setting, original, pod, layer).is_err() || *pod != before {
+                restless.insert(layer.id.clone(), unsettled(place(layer)));
+            }
+        }
+    }
+    restless
+}
+
+fn everything<'a>(setting: &Setting<'a>, pod: &Value<'a>, given_up: &GivenUp) -> GivenUp {
+    let stack = stack_of(setting, pod, given_up).0;
+    stack.into_iter().map(|layer| (layer.id.clone(), unsettled(place(layer)))).collect()
+}
+
+fn unsettled(place: Place) -> Complaint {
+    Complaint { cause: Cause::Unsettled, place, at: None }
+}
+
+fn stack_of<'a>(setting: &Setting<'a>, pod: &Value<'_>, given_up: &GivenUp) -> (Vec<&'a Layer>, Vec<Unresolved>) {
+    let (mut stack, unresolved) = setting.snapshot.resolve(&facts(pod, setting.namespace));
+    stack.extend(setting.step);
+    stack.retain(|layer| !given_up.contains_key(&layer.id));
+    (stack, unresolved)
+}
+
+/// Applies every layer once. Fails only while not `careful`, with nothing to give up: the caller must start anew.
+fn one_pass<'a>(
+    setting: &Setting<'a>,
+    original: &Value<'a>,
+    pod: &mut Value<'a>,
+    given_up: &GivenUp,
+    careful: bool,
+) -> Result<Pass<'a>, GivenUp> {
+    let (stack, unresolved) = stack_of(setting, pod, given_up);
+    let mut pass = Pass {
+        stack: Vec::with_capacity(stack.len()),
+        unresolved,
+        failed: BTreeMap::new(),
+        audited: Vec::new(),
+        absent: Vec::new(),
+        again: false,
+    };
+    for layer in stack {
+        let audit = layer.options.mode == Mode::Audit;
+        let saved = (careful || audit).then(|| pod.clone());
+        match apply(setting, original, pod, layer) {
+            Ok(effect) if !audit => {
+                pass.again |= effect.added_container
+                    || (effect.changed_metadata && setting.snapshot.reads_metadata())
+                    || !layer.idempotent;
+                if !effect.skipped.is_empty() {
+                    pass.absent.push((layer.id.clone(), effect.skipped));
+                }
+                pass.stack.push(layer);
+            }
+            Ok(_) => pass.audited.push(layer),
+            Err(_) if saved.is_none() => return Err(GivenUp::new()),
+            Err(complaint) => _ = pass.failed.insert(layer.id.clone(), complaint),
+        }
+        if let Some(saved) = saved
+            && (audit || pass.failed.contains_key(&layer.id))
+        {
+            *pod = saved;
+        }
+    }
+    pass.again |= !pass.failed.is_empty();
+    Ok(pass)
+}
+
+/// Puts one layer on the pod. On an error the pod may be half changed.
+fn apply<'a>(
+    setting: &Setting<'a>,
+    original: &Value<'a>,
+    pod: &mut Value<'a>,
+    layer: &'a Layer,
+) -> Result<Effect, Complaint> {
+    let complain = |cause: Cause, at| Complaint { cause, place: place(layer), at };
+    let mut patch = layer.patch.value.borrowed();
+    let absent = targets::select(&mut patch, pod.get("spec"), layer.options.absent_containers, layer.id.kind)
+        .map_err(|cause| {
+            let at = absent_path(&cause).map(|path| layer.patch.locate(&path));
+            complain(cause, at)
+        })?;
+    if patch.as_object().is_some_and(|patch| !patch.is_empty()) {
+        let spec = part(pod, "spec");
+        merge::apply(spec, patch, POD.pod_spec(), merge::Mode::Lenient).map_err(|error| {
+            let at = layer.patch.locate(&error.path);
+            complain(Cause::Merge(Box::new(error.under(&Path::field("spec")))), Some(at))
+        })?;
+        if layer.can_leak {
+            let none = Value::Null;
+            merge::finalise(spec, original.get("spec").unwrap_or(&none), POD.pod_spec());
+        }
+        if setting.of_job {
+            protect::check(original, pod).map_err(|cause| {
+                let at = match &cause {
+                    Cause::Protected { path, .. } => Some(layer.patch.locate(&path.without_first(1))),
+                    _ => None,
+                };
+                complain(cause, at)
+            })?;
+        }
+    }
+    let changed_metadata = !layer.metadata.is_empty()
+        && part(pod, "metadata").as_object_mut().is_some_and(|metadata| layer.metadata.apply(metadata));
+    Ok(Effect { added_container: !absent.added.is_empty(), skipped: absent.skipped, changed_metadata })
+}
+
+/// A part of the pod, made if it isn't there.
+fn part<'p, 'a>(pod: &'p mut Value<'a>, key: &'static str) -> &'p mut Value<'a> {
+    if pod.as_object().is_none() {
+        *pod = Value::Object(Map::new());
+    }
+    // INVARIANT: just made an object, and the key is put into it where it lacks.
+    #[allow(clippy::expect_used)]
+    let map = pod.as_object_mut().expect("a pod is an object");
+    if map.get(key).is_none_or(Value::is_null) {
+        map.insert(key, Value::Object(Map::new()));
+    }
+    #[allow(clippy::expect_used)]
+    map.get_mut(key).expect("the key was put there")
+}
+
+/// Whose text a complaint about a layer points into.
+pub(super) fn place(layer: &Layer) -> Place {
+    match layer.id.kind {
+        Kind::Step => Place::Annotation(names::STEP_PATCH),
+        _ => Place::ConfigMap { title: layer.title.clone(), key: Some(names::KEY_PATCH.into()) },
+    }
+}
+
+fn absent_path(cause: &Cause) -> Option<Path> {
+    let Cause::AbsentContainer { name, init, .. } = cause else { return None };
+    let mut path = Path::field(if *init { "initContainers" } else { "containers" });
+    path.push(Segment::Item { key: "name".into(), value: name.clone() });
+    Some(path)
+}

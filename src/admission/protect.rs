@@ -1,0 +1,55 @@
+//! What no layer may change, whoever wrote it: the Job controller would lose the pod, or make it again for ever
+//! (spec facts: labels, owner references, finalizers and name are never in a layer's reach; these two are).
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    layers::{Cause, targets},
+    names,
+    value::{Path, Segment, Value},
+};
+
+/// Compares a Job's pod before any layer with the pod after one.
+///
+/// # Errors
+/// [`Cause::Protected`] for the first thing that may not change.
+pub(super) fn check(original: &Value<'_>, pod: &Value<'_>) -> Result<(), Cause> {
+    let (before, after) = (original.get("spec"), pod.get("spec"));
+    let policy = |spec: Option<&Value<'_>>| spec.and_then(|spec| spec.get("restartPolicy")).map(Value::scalar_text).map(|text| text.map(|t| t.into_owned()));
+    if policy(before) != policy(after) {
+        let mut path = Path::field("spec");
+        path.push(Segment::Field("restartPolicy".into()));
+        return Err(Cause::Protected { path, why: "it is the Job's, whose controller relies on it" });
+    }
+    for list in ["containers", "initContainers"] {
+        let indexed = completion_index(before, list);
+        if indexed.is_empty() {
+            continue;
+        }
+        let now = completion_index(after, list);
+        let still_there: HashSet<&str> = targets::names(after.and_then(|spec| spec.get(list))).collect();
+        for (name, env) in indexed {
+            if still_there.contains(name) && now.get(name) != Some(&env) {
+                let item = |key: &str, value: &str| Segment::Item { key: key.into(), value: value.into() };
+                let mut path = Path::field("spec");
+                path.push(Segment::Field(list.into()));
+                path.push(item("name", name));
+                path.push(Segment::Field("env".into()));
+                path.push(item("name", names::JOB_COMPLETION_INDEX_ENV));
+                return Err(Cause::Protected { path, why: "the Job controller tells each pod of an indexed Job apart by it" });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Container name → its completion index variable.
+fn completion_index<'v, 'a>(spec: Option<&'v Value<'a>>, list: &str) -> HashMap<&'v str, &'v Value<'a>> {
+    let items = spec.and_then(|spec| spec.get(list)).and_then(Value::as_list).unwrap_or_default();
+    let is_index = |env: &&Value<'_>| env.get("name").and_then(Value::as_str) == Some(names::JOB_COMPLETION_INDEX_ENV);
+    let of_container = |item: &'v Value<'a>| {
+        let env = item.get("env")?.as_list()?.iter().find(is_index)?;
+        Some((item.get("name")?.as_str()?, env))
+    };
+    items.iter().filter_map(of_container).collect()
+}

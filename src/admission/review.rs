@@ -1,0 +1,171 @@
+//! The wire form of an AdmissionReview, as far as it is read.
+//!
+//! Own types, because the object must stay raw JSON, and because the `uid` must be found even in a review that can't be
+//! read otherwise: an answer without it is thrown away by the API server (`spec.request.uid`, admission.k8s.io/v1).
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The API version and kind that requests and answers carry.
+pub const API_VERSION: &str = "admission.k8s.io/v1";
+/// See [`API_VERSION`].
+pub const KIND: &str = "AdmissionReview";
+
+/// What is asked.
+#[derive(Debug)]
+pub struct Request<'r> {
+    /// Must stand in the answer.
+    pub uid: Cow<'r, str>,
+    /// `Pod`, `Job`, `ConfigMap`…
+    pub kind: Cow<'r, str>,
+    /// Its API group, empty for pods.
+    pub group: Cow<'r, str>,
+    /// `status`, `ephemeralcontainers`…; empty for the object itself.
+    pub sub_resource: Cow<'r, str>,
+    /// The namespace; the object's own may be empty.
+    pub namespace: Cow<'r, str>,
+    /// The object's name; empty where the API server will generate one.
+    pub name: Cow<'r, str>,
+    /// `CREATE`, `UPDATE`, `DELETE`, `CONNECT`.
+    pub operation: Cow<'r, str>,
+    /// Whether nothing will be stored.
+    pub dry_run: bool,
+    /// The object as JSON text; absent on DELETE.
+    pub object: Option<&'r str>,
+}
+
+/// Why a review can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// It is no JSON, or not of a review's shape.
+    #[error("the body is not a readable AdmissionReview: {0}")]
+    Json(#[source] serde_json::Error),
+    /// It is something else, or another version.
+    #[error("expected {API_VERSION} {KIND}, got {api_version} {kind}")]
+    Kind {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its `kind`.
+        kind: String,
+    },
+    /// It has no request.
+    #[error("the AdmissionReview has no request")]
+    NoRequest,
+    /// The request has no uid.
+    #[error("the request has no uid")]
+    NoUid,
+}
+
+#[derive(Deserialize)]
+struct RawReview<'r> {
+    #[serde(borrow, default)]
+    kind: Cow<'r, str>,
+    #[serde(borrow, default, rename = "apiVersion")]
+    api_version: Cow<'r, str>,
+    #[serde(borrow)]
+    request: Option<RawRequest<'r>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawRequest<'r> {
+    #[serde(borrow, default)]
+    uid: Cow<'r, str>,
+    #[serde(borrow, default)]
+    kind: RawKind<'r>,
+    #[serde(borrow, default)]
+    sub_resource: Option<Cow<'r, str>>,
+    #[serde(borrow, default)]
+    namespace: Option<Cow<'r, str>>,
+    #[serde(borrow, default)]
+    name: Option<Cow<'r, str>>,
+    #[serde(borrow, default)]
+    operation: Cow<'r, str>,
+    #[serde(default)]
+    dry_run: Option<bool>,
+    #[serde(borrow, default)]
+    object: Option<&'r RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawKind<'r> {
+    #[serde(borrow, default)]
+    group: Cow<'r, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'r, str>,
+}
+
+/// Reads a review.
+///
+/// # Errors
+/// [`ReviewError`], and the uid if one could be found in spite of it.
+pub fn parse(body: &[u8]) -> Result<Request<'_>, (ReviewError, Option<String>)> {
+    let review: RawReview<'_> = serde_json::from_slice(body).map_err(|error| (ReviewError::Json(error), uid(body)))?;
+    let uid = review.request.as_ref().map(|request| request.uid.to_string()).filter(|uid| !uid.is_empty());
+    if review.kind != KIND || review.api_version != API_VERSION {
+        let shown = |text: Cow<'_, str>, what: &str| {
+            if text.is_empty() { format!("no {what}") } else { text.chars().take(80).collect() }
+        };
+        let (api_version, kind) = (shown(review.api_version, "apiVersion"), shown(review.kind, "kind"));
+        return Err((ReviewError::Kind { api_version, kind }, uid));
+    }
+    let request = review.request.ok_or((ReviewError::NoRequest, None))?;
+    if uid.is_none() {
+        return Err((ReviewError::NoUid, None));
+    }
+    let RawRequest { uid, kind, sub_resource, namespace, name, operation, dry_run, object } = request;
+    Ok(Request {
+        uid,
+        kind: kind.kind,
+        group: kind.group,
+        sub_resource: sub_resource.unwrap_or_default(),
+        namespace: namespace.unwrap_or_default(),
+        name: name.unwrap_or_default(),
+        operation,
+        dry_run: dry_run.unwrap_or_default(),
+        object: object.map(RawValue::get).filter(|text| *text != "null"),
+    })
+}
+
+/// The uid of a review of which nothing else need be right.
+fn uid(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Review {
+        request: Request,
+    }
+    #[derive(Deserialize)]
+    struct Request {
+        uid: String,
+    }
+    serde_json::from_slice::<Review>(body).ok().map(|review| review.request.uid).filter(|uid| !uid.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_pods_review_is_read_with_its_object_as_text() {
+        let body = br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u",
+            "kind":{"group":"","version":"v1","kind":"Pod"},"namespace":"ci","operation":"CREATE","oldObject":null,
+            "object":{"spec": {}},"dryRun":false}}"#;
+        let request = parse(body).unwrap();
+        assert_eq!((request.uid.as_ref(), request.kind.as_ref(), request.name.as_ref()), ("u", "Pod", ""));
+        assert_eq!(request.object, Some(r#"{"spec": {}}"#));
+    }
+
+    #[test]
+    fn the_uid_is_found_in_a_review_that_is_wrong_otherwise() {
+        let wrong = br#"{"kind":"AdmissionReview","apiVersion":"v0","request":{"uid":"u","dryRun":7}}"#;
+        let (error, uid) = parse(wrong).unwrap_err();
+        assert!(matches!(error, ReviewError::Json(_)));
+        assert_eq!(uid.as_deref(), Some("u"));
+        let (error, uid) = parse(br#"{"kind":"Pod","apiVersion":"v1","request":{"uid":"u"}}"#).unwrap_err();
+        assert_eq!(error.to_string(), "expected admission.k8s.io/v1 AdmissionReview, got v1 Pod");
+        assert_eq!(uid.as_deref(), Some("u"));
+        let none = br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}"#;
+        assert!(matches!(parse(none), Err((ReviewError::NoUid, None))));
+    }
+}

@@ -1,0 +1,98 @@
+//! Layers in files and folders.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::report::CliError;
+use crate::layers::{Layer, ParseError, Scope, Snapshot, manifest};
+
+/// What the files under `--layers` hold.
+pub(super) struct LayerFiles {
+    /// All layers that can be read.
+    pub layers: Vec<Arc<Layer>>,
+    /// What is wrong with the others.
+    pub problems: Vec<ParseError>,
+    /// The texts, to see whether they changed.
+    pub texts: Vec<(PathBuf, String)>,
+}
+
+impl LayerFiles {
+    /// Reads files and folders (their `.yaml`, `.yml` and `.json` files, in the order of their names).
+    ///
+    /// # Errors
+    /// A path that isn't there or can't be read; what is wrong inside a file is in `problems`.
+    pub(super) fn read(paths: &[PathBuf], own_namespace: &str) -> Result<Self, CliError> {
+        let texts = texts(paths)?;
+        let (mut layers, mut problems) = (Vec::new(), Vec::new());
+        for (path, text) in &texts {
+            let shown = path.display().to_string();
+            match manifest::read(text, &shown, &stem(path), Scope { own_namespace }) {
+                Ok(more) => layers.extend(more.into_iter().map(Arc::new)),
+                Err(error) => problems.push(error),
+            }
+        }
+        Ok(Self { layers, problems, texts })
+    }
+
+    /// A snapshot of the layers.
+    ///
+    /// # Errors
+    /// The first problem, or two layers of one name.
+    pub(super) fn snapshot(self) -> Result<Snapshot, CliError> {
+        if !self.problems.is_empty() {
+            let lines: Vec<String> = self.problems.iter().map(ToString::to_string).collect();
+            return Err(CliError::new(lines.join("\n")));
+        }
+        Snapshot::build(self.layers).map_err(|error| CliError::because("failed to put the layers together", error))
+    }
+}
+
+/// The texts of files and folders.
+pub(super) fn texts(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, CliError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let metadata = fs::metadata(path).map_err(|error| CliError::file("read", path, error))?;
+        if metadata.is_dir() {
+            files.extend(in_folder(path)?);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    let read = |path: PathBuf| match fs::read_to_string(&path) {
+        Ok(text) => Ok((path, text)),
+        Err(error) => Err(CliError::file("read", &path, error)),
+    };
+    files.into_iter().map(read).collect()
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let fail = |error| CliError::file("list", folder, error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let is_layer = path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|e| extension == *e));
+        if is_layer && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A file's name without folder and extension: the name of the bare patch in it.
+pub(super) fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The text of a file, or of stdin for `-`; with the name to call it by.
+pub(super) fn text_of(path: &Path) -> Result<(String, String), CliError> {
+    if path == Path::new("-") {
+        let text = std::io::read_to_string(std::io::stdin()).map_err(|error| CliError::file("read", path, error))?;
+        return Ok((text, "stdin".into()));
+    }
+    let text = fs::read_to_string(path).map_err(|error| CliError::file("read", path, error))?;
+    Ok((text, path.display().to_string()))
+}

@@ -1,0 +1,135 @@
+use super::{
+    compare::{Known, compare},
+    operation::{Op, Operation, Pointer},
+};
+use crate::value::Value;
+
+/// Why an operation can't be applied.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("failed to {op} {path:?}: {fault}")]
+pub struct ApplyError {
+    /// What was to be done.
+    pub op: Op,
+    /// Where.
+    pub path: String,
+    /// What is wrong.
+    pub fault: &'static str,
+}
+
+/// Why a patch isn't the difference that it should be: a bug, wherever it is.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum VerifyError {
+    /// It doesn't apply.
+    #[error("failed to apply the patch to the pod it is for")]
+    Apply(#[source] ApplyError),
+    /// It applies, but gives something else.
+    #[error("the patch gives something else than it should at {path:?}")]
+    Differs {
+        /// The first place that differs.
+        path: String,
+    },
+}
+
+/// Applies operations to the value that stands at `pointer` in the document that they are for.
+///
+/// Stricter than RFC 6902 and than the API server where they allow what [`diff`](super::diff) never does: `replace`
+/// needs a value to replace, an index is a plain number, and `-` is none.
+///
+/// # Errors
+/// [`ApplyError`] for the first operation that doesn't apply; those before it are applied.
+pub fn apply<'a>(target: &mut Value<'a>, operations: &[Operation<'a>], pointer: &str) -> Result<(), ApplyError> {
+    operations.iter().try_for_each(|operation| {
+        one(target, operation, pointer).map_err(|fault| ApplyError {
+            op: operation.op,
+            path: operation.path.clone(),
+            fault,
+        })
+    })
+}
+
+/// Proves that operations turn `before` into `after`, both at `pointer`: applies them to a copy and compares the whole.
+///
+/// # Errors
+/// [`VerifyError`] if they don't.
+pub fn verify<'v>(
+    before: &'v Value<'_>,
+    operations: &[Operation<'v>],
+    after: &Value<'_>,
+    pointer: &str,
+) -> Result<(), VerifyError> {
+    let mut got = before.borrowed();
+    apply(&mut got, operations, pointer).map_err(VerifyError::Apply)?;
+    if got == *after {
+        return Ok(());
+    }
+    let mut differences = Vec::new();
+    compare(&got, after, Known::default(), Pointer::Start(pointer), &mut differences);
+    let path = differences.into_iter().next().map(|first| first.path).unwrap_or_default();
+    Err(VerifyError::Differs { path })
+}
+
+fn one<'a>(target: &mut Value<'a>, operation: &Operation<'a>, pointer: &str) -> Result<(), &'static str> {
+    let value = || operation.value.clone().ok_or("there is no value");
+    let path = operation.path.strip_prefix(pointer).ok_or("the path is outside")?;
+    let Some((parents, last)) = path.rsplit_once('/') else {
+        return match operation.op {
+            _ if !path.is_empty() => Err("the path is outside"),
+            Op::Remove => Err("the whole can't be removed"),
+            Op::Add | Op::Replace => {
+                *target = value()?;
+                Ok(())
+            }
+        };
+    };
+    let parent = find(target, parents)?;
+    match (parent, operation.op) {
+        (Value::Object(map), Op::Add) => {
+            map.insert(unescape(last).into_owned(), value()?);
+        }
+        (Value::Object(map), Op::Remove) => {
+            map.remove(&unescape(last)).ok_or(MISSING)?;
+        }
+        (Value::Object(map), Op::Replace) => *map.get_mut(&unescape(last)).ok_or(MISSING)? = value()?,
+        (Value::List(items), Op::Add) => {
+            let at = index(last)?;
+            if at > items.len() {
+                return Err("the list is shorter");
+            }
+            items.insert(at, value()?);
+        }
+        (Value::List(items), Op::Remove) => {
+            let at = index(last)?;
+            if at >= items.len() {
+                return Err("the list is shorter");
+            }
+            items.remove(at);
+        }
+        (Value::List(items), Op::Replace) => *items.get_mut(index(last)?).ok_or("the list is shorter")? = value()?,
+        _ => return Err("its parent is no list and no object"),
+    }
+    Ok(())
+}
+
+const MISSING: &str = "there is no such key";
+
+/// What stands at a path that is empty or starts with `/`.
+fn find<'t, 'a>(target: &'t mut Value<'a>, path: &str) -> Result<&'t mut Value<'a>, &'static str> {
+    if path.is_empty() {
+        return Ok(target);
+    }
+    let path = path.strip_prefix('/').ok_or("the path is outside")?;
+    path.split('/').try_fold(target, |value, step| match value {
+        Value::Object(map) => map.get_mut(&unescape(step)).ok_or(MISSING),
+        Value::List(items) => items.get_mut(index(step)?).ok_or("the list is shorter"),
+        _ => Err("its parent is no list and no object"),
+    })
+}
+
+fn index(step: &str) -> Result<usize, &'static str> {
+    let plain = step.bytes().all(|b| b.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
+    step.parse().ok().filter(|_| plain).ok_or("that is no index of a list")
+}
+
+fn unescape(step: &str) -> std::borrow::Cow<'_, str> {
+    if step.contains('~') { step.replace("~1", "/").replace("~0", "~").into() } else { step.into() }
+}

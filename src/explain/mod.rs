@@ -1,0 +1,152 @@
+//! Why a pod has what it has: for every field that a layer asserts, its value, the layer, where in the layer's text, and
+//! what it replaced.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use serde::Serialize;
+
+use crate::{
+    admission::Trace,
+    layers::{Layer, complaint::Printable},
+    value::{Path, Position, Segment, Value, to_json},
+};
+
+/// The whole answer for one pod.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// One for each field that a layer asserts, sorted by path.
+    pub lines: Vec<Line>,
+    /// The layers that applied, in order.
+    pub layers: Vec<String>,
+    /// The layers that didn't, and why.
+    pub skipped: Vec<(String, String)>,
+    /// Containers that a layer names and the pod lacks.
+    pub absent: Vec<(String, Vec<String>)>,
+    /// Why the pod would be refused.
+    pub denial: Option<String>,
+}
+
+/// One field.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Where in the pod.
+    pub path: String,
+    /// Its value as JSON; nothing for a field that a layer took away.
+    pub value: Option<String>,
+    /// The last layer to assert it.
+    pub layer: String,
+    /// Where that layer comes from.
+    pub source: String,
+    /// Where in that layer's patch.
+    pub line: u32,
+    /// See `line`.
+    pub column: u32,
+    /// What stood there before.
+    pub replaced: Option<Replaced>,
+}
+
+/// What a layer replaced.
+#[derive(Clone, Debug, Serialize)]
+pub struct Replaced {
+    /// Its value as JSON; nothing for a field that was taken away.
+    pub value: Option<String>,
+    /// Whose it was: a layer, or `pod` for the pod as it was created.
+    pub by: String,
+}
+
+struct Asserted<'a> {
+    layer: &'a Layer,
+    at: Position,
+    set: bool,
+    path: &'a Path,
+}
+
+impl Explanation {
+    /// Reads the way of one decision.
+    pub fn of(trace: &Trace<'_, '_>) -> Self {
+        let mut fields: BTreeMap<&str, Vec<Asserted<'_>>> = BTreeMap::new();
+        for layer in trace.stack {
+            for assertion in &layer.assertions {
+                let chain = fields.entry(&assertion.text).or_default();
+                // A layer that names a path twice (delete, then add) says one thing: the last.
+                if chain.last().is_some_and(|asserted| asserted.layer.id == layer.id) {
+                    chain.pop();
+                }
+                chain.push(Asserted { layer, at: assertion.at, set: assertion.set, path: &assertion.path });
+            }
+        }
+        let lines = fields.into_iter().filter_map(|(text, chain)| line(trace, text, &chain)).collect();
+        Self {
+            lines,
+            layers: trace.stack.iter().map(|layer| layer.id.to_string()).collect(),
+            skipped: trace.skipped.iter().map(|skip| (skip.layer.to_string(), skip.why.clone())).collect(),
+            absent: trace.absent.iter().map(|(layer, names)| (layer.to_string(), names.clone())).collect(),
+            denial: trace.denial.map(|denial| denial.message.clone()),
+        }
+    }
+
+    /// One line a field: path, value, layer, position, what it replaced.
+    pub fn to_text(&self) -> String {
+        let mut out = String::new();
+        for line in &self.lines {
+            let value = line.value.as_deref().unwrap_or("(removed)");
+            let _ = write!(out, "{} = {}  {}, line {} column {}", line.path, Printable(value), line.layer, line.line, line.column);
+            if let Some(replaced) = &line.replaced {
+                let value = replaced.value.as_deref().unwrap_or("(removed)");
+                let _ = write!(out, ", replaced {} of {}", Printable(value), replaced.by);
+            }
+            out.push('\n');
+        }
+        for (layer, names) in &self.absent {
+            let _ = writeln!(out, "# {layer}: not in this pod: {}", names.join(", "));
+        }
+        for (layer, why) in &self.skipped {
+            let _ = writeln!(out, "# {layer} skipped: {}", Printable(why));
+        }
+        out
+    }
+}
+
+fn line(trace: &Trace<'_, '_>, text: &str, chain: &[Asserted<'_>]) -> Option<Line> {
+    let last = chain.last()?;
+    let now = last.path.find(trace.after);
+    if last.set != now.is_some() {
+        return None;
+    }
+    let earlier = chain.len().checked_sub(2).and_then(|at| chain.get(at));
+    let value = now.map(to_json);
+    let replaced = match earlier {
+        Some(earlier) => {
+            Some(Replaced { value: asserted(earlier).map(|value| to_json(&value)), by: earlier.layer.id.to_string() })
+        }
+        None => last.path.find(trace.before).map(|value| Replaced { value: Some(to_json(value)), by: "pod".into() }),
+    };
+    let replaced = replaced.filter(|replaced| replaced.value != value);
+    Some(Line {
+        path: text.to_owned(),
+        value,
+        layer: last.layer.id.to_string(),
+        source: last.layer.title.clone(),
+        line: last.at.line,
+        column: last.at.column,
+        replaced,
+    })
+}
+
+/// The value that a layer asserts at a path; nothing for one that it takes away.
+fn asserted<'a>(asserted: &Asserted<'a>) -> Option<Value<'a>> {
+    if !asserted.set {
+        return None;
+    }
+    let inner = asserted.path.without_first(1);
+    let in_patch = inner.find(&asserted.layer.patch.value).map(Value::borrowed);
+    in_patch.or_else(|| {
+        let [_, Segment::Field(kind), Segment::Field(key)] = asserted.path.segments() else {
+            return None;
+        };
+        let kinds = asserted.layer.metadata.kinds();
+        let (_, entries) = kinds.iter().find(|(name, _)| name == kind)?;
+        let entry = entries.iter().find(|entry| entry.key == *key)?;
+        entry.value.as_deref().map(Value::from)
+    })
+}

@@ -1,0 +1,137 @@
+//! What is wrong with layers and step patches, as one text for everybody.
+
+use std::fmt;
+
+use crate::{
+    merge,
+    schema::Finding,
+    value::{Path, Position},
+    yaml,
+};
+
+/// One thing that is wrong with a layer or a step patch: what, and where somebody must look.
+///
+/// The same text reaches the log of a build, an Event, `kubectl` and `podlayer lint`, so it is made in one place: the
+/// cause comes first, since some of those show no more than its first 50 characters.
+#[derive(Debug)]
+pub struct Complaint {
+    /// What is wrong.
+    pub cause: Cause,
+    /// The text that is wrong.
+    pub place: Place,
+    /// Where in that text.
+    pub at: Option<Position>,
+}
+
+/// Which text a complaint is about.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Place {
+    /// An annotation of the pod or of the Job's pod template.
+    Annotation(&'static str),
+    /// One key of a ConfigMap's data, or the ConfigMap as a whole.
+    ConfigMap {
+        /// As in [`super::LayerSource::title`].
+        title: String,
+        /// The key of its data.
+        key: Option<String>,
+    },
+    /// A file or another named text.
+    Text(String),
+}
+
+/// What is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The containers that the patch names aren't there.
+    #[error("no {list} named {name:?}{hint}", list = if *.init { "init container" } else { "container" })]
+    AbsentContainer {
+        /// The name that the patch has.
+        name: String,
+        /// Whether it stands under `initContainers`.
+        init: bool,
+        /// The nearest name and what else to do, ready to print.
+        hint: String,
+    },
+    /// A ConfigMap that can't be a layer, or a part of it that can't be read.
+    #[error("{0}")]
+    Config(String),
+    /// The merge refuses to put the patch on this pod.
+    #[error("{0}")]
+    Merge(#[source] Box<merge::Error>),
+    /// The layer would change what no layer may change.
+    #[error("{path} can't be changed by a layer: {why}")]
+    Protected {
+        /// What it would change.
+        path: Path,
+        /// Whose it is.
+        why: &'static str,
+    },
+    /// The patch has a field that pods don't have, a value of the wrong type, or something refused.
+    #[error("{0}")]
+    Schema(Box<Finding>),
+    /// The layer's effect on the pod never came to rest.
+    #[error("never comes to rest: it and other layers undo each other's work")]
+    Unsettled,
+    /// The text isn't YAML.
+    #[error("{0}")]
+    Yaml(#[source] Box<yaml::Error>),
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = self.cause.to_string();
+        let comma = if cause.ends_with('?') { "" } else { "," };
+        write!(f, "{}{comma} {}", Printable(&cause), self.place)?;
+        match self.at {
+            Some(at) => write!(f, ", {at}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Annotation(key) => write!(f, "annotation {key}"),
+            Self::ConfigMap { title, key: Some(key) } => write!(f, "{} {}", Printable(title), Printable(key)),
+            Self::ConfigMap { title, key: None } => Printable(title).fmt(f),
+            Self::Text(name) => Printable(name).fmt(f),
+        }
+    }
+}
+
+/// Text of a user with its control characters escaped: the API server drops a warning that has one, and a log line
+/// with one can be forged.
+pub struct Printable<'a>(pub &'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            {
+                write!(f, "{}", c.escape_default())?;
+            } else {
+                fmt::Write::write_char(f, c)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_comes_first_and_the_place_last() {
+        let complaint = Complaint {
+            cause: Cause::Config("unknown key \"a\nb\"".into()),
+            place: Place::ConfigMap { title: "ConfigMap podlayer/base".into(), key: Some("match".into()) },
+            at: Some(Position { line: 3, column: 5 }),
+        };
+        assert_eq!(
+            complaint.to_string(),
+            "unknown key \"a\\nb\", ConfigMap podlayer/base match, line 3 column 5"
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Layers in files: ConfigMap manifests as `kubectl apply` takes them, or bare patches.
+//!
+//! Complaints about what stands in a file point into the file, also where the text is a block scalar of a ConfigMap.
+
+use std::collections::BTreeMap;
+
+use super::{Cause, Complaint, Kind, Layer, LayerId, LayerSource, ParseError, Place, Scope, parse, parse_bare};
+use crate::{
+    names,
+    value::{Document, Marks, Position, Value},
+    yaml,
+};
+
+/// Reads every layer of a file. `file` is how complaints call it; `stem` names a bare patch.
+///
+/// # Errors
+/// Everything that is wrong, each with its line and column in the file.
+pub fn read(text: &str, file: &str, stem: &str, scope: Scope<'_>) -> Result<Vec<Layer>, ParseError> {
+    let mut layers = Vec::new();
+    let mut complaints = Vec::new();
+    let documents = documents(text);
+    let several = documents.len() > 1;
+    for (line, part) in documents {
+        match read_one(text, part, line, several, file, stem, scope) {
+            Ok(layer) => layers.push(layer),
+            Err(ParseError(more)) => complaints.extend(more),
+        }
+    }
+    if complaints.is_empty() { Ok(layers) } else { Err(ParseError(complaints)) }
+}
+
+fn read_one(
+    text: &str,
+    part: &str,
+    line: u32,
+    several: bool,
+    file: &str,
+    stem: &str,
+    scope: Scope<'_>,
+) -> Result<Layer, ParseError> {
+    let start = Position { line, column: 1 };
+    let place = Place::Text(file.to_owned());
+    let document = match yaml::parse(part, &yaml::Options::LAYER) {
+        Ok(parsed) => parsed.document,
+        Err(error) => {
+            let at = Some(error.at().within(start, 0));
+            return Err(ParseError(vec![Complaint { cause: Cause::Yaml(Box::new(error)), place, at }]));
+        }
+    };
+    let complain = |text: String, at: Position| {
+        let complaint = Complaint { cause: Cause::Config(text), place: place.clone(), at: Some(at.within(start, 0)) };
+        Err(ParseError(vec![complaint]))
+    };
+    match document.value.get("kind").map(|kind| kind.as_str().unwrap_or_default()) {
+        Some("ConfigMap") => {
+            let source = source(&document);
+            parse(&source, scope).map_err(|error| in_file(error, text, &document, start, &place))
+        }
+        Some(kind) => complain(
+            format!("a {kind} is no layer: write a ConfigMap with the label {}, or a bare patch", names::LAYER),
+            document.marks.at,
+        ),
+        None if several => complain(
+            "a file with several documents must hold ConfigMaps: put a bare patch in a file of its own".into(),
+            document.marks.at,
+        ),
+        None => parse_bare(stem, part, file).map_err(|error| shifted(error, start)),
+    }
+}
+
+/// The parts of a text between lines that start with `---`, each with the number of its first line; empty ones left
+/// out. `---` can't start a line inside a block scalar of a map, whose lines are indented.
+pub fn documents(text: &str) -> Vec<(u32, &str)> {
+    let mut parts = Vec::new();
+    let (mut from, mut first_line, mut line, mut at) = (0, 1, 1, 0);
+    for part in text.split_inclusive('\n') {
+        if part.starts_with("---") && part[3..].starts_with([' ', '\t', '\r', '\n']) || part == "---" {
+            parts.push((first_line, &text[from..at]));
+            // What stands behind the dashes belongs to the document that they open; kept by keeping the whole line.
+            (from, first_line) = (at, line);
+        }
+        at += part.len();
+        line += 1;
+    }
+    parts.push((first_line, &text[from..]));
+    let is_blank = |part: &str| {
+        part.lines().all(|line| {
+            let line = line.strip_prefix("---").unwrap_or(line).trim();
+            line.is_empty() || line.starts_with('#')
+        })
+    };
+    parts.retain(|(_, part)| !is_blank(part));
+    parts
+}
+
+/// A ConfigMap out of a manifest; what isn't text is kept as text, so that the parser complains and not the reader.
+fn source(document: &Document) -> LayerSource {
+    let texts = |value: Option<&Value<'_>>| -> BTreeMap<String, String> {
+        let entries = value.and_then(Value::as_object).into_iter().flat_map(|map| map.iter());
+        entries.filter_map(|(key, value)| Some((key.to_owned(), value.scalar_text()?.into_owned()))).collect()
+    };
+    let metadata = document.value.get("metadata");
+    let word = |key: &str| {
+        metadata.and_then(|metadata| metadata.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    LayerSource {
+        namespace: word("namespace"),
+        name: word("name"),
+        labels: texts(metadata.and_then(|metadata| metadata.get("labels"))),
+        data: texts(document.value.get("data")),
+        binary_keys: texts(document.value.get("binaryData")).into_keys().collect(),
+    }
+}
+
+/// Complaints about a ConfigMap's keys, pointed into the file that the ConfigMap was read from.
+fn in_file(error: ParseError, text: &str, document: &Document, start: Position, place: &Place) -> ParseError {
+    let data = child(&document.value, &document.marks, "data");
+    let mapped = error.0.into_iter().map(|complaint| {
+        let Complaint { cause, place: within, at } = complaint;
+        let Place::ConfigMap { key: Some(key), .. } = within else {
+            let at = Some(document.marks.at.within(start, 0));
+            return Complaint { cause, place: place.clone(), at };
+        };
+        let marks = data.and_then(|(value, marks)| child(value, marks, &key)).map(|(_, marks)| marks);
+        let scalar = marks.map_or(start, |marks| marks.at.within(start, 0));
+        Complaint { cause, place: place.clone(), at: Some(inside(text, scalar, at)) }
+    });
+    ParseError(mapped.collect())
+}
+
+fn child<'d>(value: &'d Value<'static>, marks: &'d Marks, key: &str) -> Option<(&'d Value<'static>, &'d Marks)> {
+    let map = value.as_object()?;
+    let at = map.position(key)?;
+    Some((map.get(key)?, marks.children.get(at)?))
+}
+
+/// Where a place inside a scalar stands in the file around it: exact for a literal block scalar, whose lines stand in
+/// the file as they are; for any other style the start of the scalar.
+pub fn inside(text: &str, scalar: Position, at: Option<Position>) -> Position {
+    let mut lines = text.lines().skip(scalar.line as usize - 1);
+    let header = lines.next().and_then(|line| line.chars().nth(scalar.column as usize - 1));
+    let (Some('|'), Some(at)) = (header, at) else { return scalar };
+    let indent = lines.clone().find(|line| !line.trim().is_empty()).map(|line| line.len() - line.trim_start_matches(' ').len());
+    let Some(indent) = indent.and_then(|indent| u32::try_from(indent).ok()) else { return scalar };
+    at.within(Position { line: scalar.line + 1, column: 1 }, indent)
+}
+
+fn shifted(error: ParseError, start: Position) -> ParseError {
+    let shift = |complaint: Complaint| Complaint { at: complaint.at.map(|at| at.within(start, 0)), ..complaint };
+    ParseError(error.0.into_iter().map(shift).collect())
+}
+
+/// The name under which a file's bare patch is known: a default layer of order 0.
+pub fn bare_id(stem: &str) -> LayerId {
+    LayerId { kind: Kind::Default, name: stem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCOPE: Scope<'_> = Scope { own_namespace: "podlayer" };
+
+    #[test]
+    fn complaints_point_into_the_file_also_inside_a_block_scalar() {
+        let text = "# comment\n---\nkind: ConfigMap\nmetadata:\n  name: base\n  labels: {podlayer.dev/layer: default}\n\
+                    data:\n  podSpecPatch: |\n    hostNetwork: true\n    containers:\n    - name: a\n      llamas: 1\n";
+        let error = read(text, "layers/base.yaml", "base", SCOPE).unwrap_err();
+        assert_eq!(error.0.len(), 1);
+        assert_eq!(error.0[0].at, Some(Position { line: 12, column: 7 }));
+        assert!(error.to_string().ends_with("layers/base.yaml, line 12 column 7"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_one_bare_patch_or_any_number_of_config_maps() {
+        let layers = read("hostNetwork: true\n", "10-first.yaml", "10-first", SCOPE).unwrap();
+        assert_eq!(layers[0].id.to_string(), "default/10-first");
+        let one = "kind: ConfigMap\nmetadata: {name: NAME, labels: {podlayer.dev/layer: default}}\n";
+        let two = format!("{}---\n{}", one.replace("NAME", "a"), one.replace("NAME", "b"));
+        assert_eq!(read(&two, "f", "f", SCOPE).unwrap().len(), 2);
+        let error = read(&format!("{one}---\nhostNetwork: true\n"), "f", "f", SCOPE).unwrap_err();
+        assert_eq!(error.0[0].at, Some(Position { line: 4, column: 1 }));
+        let error = read("kind: Secret\n", "f", "f", SCOPE).unwrap_err();
+        assert!(error.to_string().starts_with("a Secret is no layer"), "{error}");
+    }
+}

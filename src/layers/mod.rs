@@ -1,0 +1,35 @@
+//! Layers: what admins write in ConfigMaps and steps in an annotation, parsed once into something that can be applied
+//! without surprises.
+//!
+//! ```text
+//! LayerSource ─parse─▶ Layer ─┐
+//! (ConfigMap, file)           ├─▶ Snapshot ─resolve(facts)─▶ the stack for one pod, in order
+//! LayerSource ─parse─▶ Layer ─┘
+//! annotation  ─parse_step─▶ Layer (the last of the stack)
+//! ```
+//! There is one parser. The watch, the validating webhook and the command line call it, so that what was accepted is
+//! what works.
+
+mod book;
+pub mod complaint;
+mod fields;
+mod layer;
+pub mod manifest;
+mod metadata;
+mod options;
+mod parse;
+mod selector;
+mod snapshot;
+mod source;
+pub mod targets;
+pub mod trail;
+
+pub use book::{Book, Standing, State};
+pub use complaint::{Cause, Complaint, Place};
+pub use layer::{Kind, Layer, LayerId};
+pub use metadata::MetadataPatch;
+pub use options::{AbsentContainers, Mode, Options};
+pub use parse::{ParseError, Scope, parse, parse_bare, parse_step};
+pub use selector::{Facts, Selector};
+pub use snapshot::{Snapshot, SnapshotError, Unresolved};
+pub use source::LayerSource;

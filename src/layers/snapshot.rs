@@ -1,0 +1,135 @@
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use super::{Facts, Kind, Layer, LayerId};
+use crate::{names, schema::nearest};
+
+/// All layers as of one moment. Never changes; a new one takes its place as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    defaults: Vec<Arc<Layer>>,
+    namespace_defaults: HashMap<String, Vec<Arc<Layer>>>,
+    classes: BTreeMap<String, Arc<Layer>>,
+    namespace_classes: HashMap<String, BTreeMap<String, Arc<Layer>>>,
+    reads_metadata: bool,
+}
+
+/// Why layers don't make a snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// Two layers of one kind have one name (two files; ConfigMaps can't).
+    #[error("two layers are called {id}: {first} and {second}")]
+    SameName {
+        /// Their name.
+        id: LayerId,
+        /// Where one comes from.
+        first: String,
+        /// Where the other comes from.
+        second: String,
+    },
+}
+
+/// A class that a pod asked for in vain.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unresolved {
+    /// There is one, but its `match` doesn't fit the pod.
+    #[error("class {name:?} is not for this pod: its match does not fit, annotation {}", names::CLASSES)]
+    NotForThisPod {
+        /// Its name.
+        name: String,
+    },
+    /// There is none.
+    #[error("unknown class {name:?}{hint} annotation {}", names::CLASSES)]
+    Unknown {
+        /// The name that the pod gave.
+        name: String,
+        /// The nearest name, ready to print.
+        hint: String,
+    },
+}
+
+/// How many classes asked for in vain are told at once; each costs a search for the nearest name.
+const MOST_UNRESOLVED: usize = 5;
+
+impl Snapshot {
+    /// Puts layers in order, whatever order they come in.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] if two of them have one name.
+    pub fn build(layers: impl IntoIterator<Item = Arc<Layer>>) -> Result<Self, SnapshotError> {
+        let mut sorted: Vec<Arc<Layer>> = layers.into_iter().collect();
+        sorted.sort_by(|a, b| {
+            let key = |layer: &Arc<Layer>| (layer.id.kind, layer.namespace.clone(), layer.order, layer.id.name.clone());
+            key(a).cmp(&key(b))
+        });
+        let mut snapshot = Self { reads_metadata: sorted.iter().any(|l| l.selector.reads_metadata()), ..Self::default() };
+        let mut seen: HashMap<(LayerId, Option<String>), String> = HashMap::new();
+        for layer in sorted {
+            let key = (layer.id.clone(), layer.namespace.clone());
+            if let Some(first) = seen.insert(key, layer.title.clone()) {
+                return Err(SnapshotError::SameName { id: layer.id.clone(), first, second: layer.title.clone() });
+            }
+            let namespace = layer.namespace.clone().unwrap_or_default();
+            let name = layer.id.name.clone();
+            match layer.id.kind {
+                Kind::Default => snapshot.defaults.push(layer),
+                Kind::NamespaceDefault => snapshot.namespace_defaults.entry(namespace).or_default().push(layer),
+                Kind::Class => _ = snapshot.classes.insert(name, layer),
+                Kind::NamespaceClass => {
+                    snapshot.namespace_classes.entry(namespace).or_default().insert(name, layer);
+                }
+                // A step patch belongs to its pod; nothing loads one.
+                Kind::Step => {}
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// The layers that apply to a pod, in order, without its step patch; and what it asked for in vain.
+    pub fn resolve(&self, facts: &Facts<'_>) -> (Vec<&Layer>, Vec<Unresolved>) {
+        let fits = |layer: &&Arc<Layer>| layer.selector.matches(facts);
+        let of_namespace = self.namespace_defaults.get(facts.namespace);
+        let defaults = self.defaults.iter().chain(of_namespace.into_iter().flatten());
+        let mut stack: Vec<&Layer> = defaults.filter(fits).map(AsRef::as_ref).collect();
+
+        let mut unresolved = Vec::new();
+        let own = self.namespace_classes.get(facts.namespace);
+        for name in asked(facts) {
+            match self.classes.get(name).or_else(|| own?.get(name)) {
+                Some(class) if fits(&class) => stack.push(class),
+                _ if unresolved.len() >= MOST_UNRESOLVED => break,
+                Some(_) => unresolved.push(Unresolved::NotForThisPod { name: name.to_owned() }),
+                None => {
+                    let known = self.classes.keys().chain(own.into_iter().flat_map(BTreeMap::keys));
+                    let hint = match nearest(name, known.map(String::as_str)) {
+                        Some(near) => format!(", did you mean {near:?}?"),
+                        None => String::from(","),
+                    };
+                    unresolved.push(Unresolved::Unknown { name: name.to_owned(), hint });
+                }
+            }
+        }
+        (stack, unresolved)
+    }
+
+    /// Every layer, in the order of their tiers.
+    pub fn layers(&self) -> impl Iterator<Item = &Arc<Layer>> {
+        let namespaced = self.namespace_defaults.values().flatten();
+        let classes = self.classes.values().chain(self.namespace_classes.values().flat_map(BTreeMap::values));
+        self.defaults.iter().chain(namespaced).chain(classes)
+    }
+
+    /// Whether any layer's `match` looks at labels or annotations, which layers can change.
+    pub fn reads_metadata(&self) -> bool {
+        self.reads_metadata
+    }
+}
+
+/// The names in the classes annotation: once each, blanks ignored.
+fn asked<'f>(facts: &Facts<'f>) -> Vec<&'f str> {
+    let mut seen = HashSet::new();
+    let all = facts.annotation(names::CLASSES).unwrap_or_default().split(',').map(str::trim);
+    all.filter(|name| !name.is_empty() && seen.insert(*name)).collect()
+}

@@ -1,0 +1,71 @@
+//! Every name that podlayer shares with the outside, once.
+
+/// The domain of podlayer's own labels and annotations; layers may set none of them.
+pub const DOMAIN: &str = "podlayer.dev/";
+
+/// Label on a pod (or a Job's pod template): `"true"` opts it in, no other value means anything.
+pub const ENABLED: &str = "podlayer.dev/enabled";
+/// The one value of [`ENABLED`] that counts.
+pub const ENABLED_VALUE: &str = "true";
+/// Annotation: the classes a pod asks for, comma-separated, applied in this order.
+pub const CLASSES: &str = "podlayer.dev/classes";
+/// Annotation: the step patch.
+pub const STEP_PATCH: &str = "podlayer.dev/pod-spec-patch";
+/// Annotation: what the default container runs, for a pod without containers.
+pub const COMMAND: &str = "podlayer.dev/command";
+/// Annotation: the default container's image.
+pub const IMAGE: &str = "podlayer.dev/image";
+/// Annotation written by the webhook: the stamp.
+pub const APPLIED: &str = "podlayer.dev/applied";
+/// Annotation written by the webhook: which layer set which field.
+pub const PROVENANCE: &str = "podlayer.dev/provenance";
+
+/// Label on a ConfigMap: it is a layer, and of this kind.
+pub const LAYER: &str = "podlayer.dev/layer";
+/// Label on a ConfigMap: its place among the layers of its kind, an integer.
+pub const ORDER: &str = "podlayer.dev/order";
+
+/// Key of a layer ConfigMap: the patch.
+pub const KEY_PATCH: &str = "podSpecPatch";
+/// Key of a layer ConfigMap: labels and annotations to set.
+pub const KEY_METADATA: &str = "podMetadata";
+/// Key of a layer ConfigMap: which pods.
+pub const KEY_MATCH: &str = "match";
+/// Key of a layer ConfigMap: how the layer applies.
+pub const KEY_OPTIONS: &str = "options";
+/// Key of a step-rules ConfigMap.
+pub const KEY_RULES: &str = "rules";
+
+/// The container that a pod without containers gets.
+pub const DEFAULT_CONTAINER: &str = "container-0";
+
+/// The namespace that podlayer runs in unless told otherwise.
+pub const NAMESPACE: &str = "podlayer";
+
+/// Label that the Job controller sets on its pods.
+pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// Annotation that the Job controller sets on the pods of an indexed Job.
+pub const JOB_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// Environment variable that the Job controller sets in the pods of an indexed Job.
+pub const JOB_COMPLETION_INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
+
+/// HTTPS port of the webhook. The kubelet's number, which clusters with a closed network between control plane and
+/// nodes leave open; it collides with the kubelet under hostNetwork only.
+pub const PORT_WEBHOOK: u16 = 10250;
+/// Plain HTTP port for probes and metrics.
+pub const PORT_ADMIN: u16 = 8080;
+/// Path of the mutating webhook.
+pub const PATH_MUTATE: &str = "/mutate";
+/// Path of the validating webhook.
+pub const PATH_VALIDATE: &str = "/validate";
+/// Path of the readiness probe.
+pub const PATH_READY: &str = "/readyz";
+/// Path of the liveness probe.
+pub const PATH_LIVE: &str = "/livez";
+/// Path of the metrics.
+pub const PATH_METRICS: &str = "/metrics";
+/// Path of the layers in force.
+pub const PATH_LAYERS: &str = "/layers";
+
+/// Field manager of everything that podlayer applies.
+pub const FIELD_MANAGER: &str = "podlayer";

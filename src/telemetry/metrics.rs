@@ -1,0 +1,318 @@
+//! The metrics of the webhook, as Prometheus reads them.
+
+use std::fmt;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Instant;
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelSetEncoder, prometheus_text};
+use prometheus_client::metrics::TypedMetric;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use super::histogram::Histogram;
+use super::labels::{CertificateUse, Decision, LayerState, Outcome, Reason, Reload, RequestPath};
+
+/// Every metric of the process; a clone counts into the same numbers.
+///
+/// Each series exists from the start with 0, so that a rate over it is right from the first event on. Counting is one
+/// atomic addition: the counters are looked up in their families once, here, and not for each call.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    requests: Vec<Counter>,
+    request_seconds: Histogram,
+    connections: Gauge,
+    rejected: Vec<Counter>,
+    reloads: Vec<Counter>,
+    /// By label, for a certificate that nobody has loaded must have no expiry rather than one in 1970.
+    expiry: Family<Labels<1>, Gauge<i64, AtomicI64>>,
+    panics: Counter,
+    layers: Vec<Gauge>,
+    layer_failures: Counter,
+    decisions: Vec<Counter>,
+}
+
+/// One request from its arrival to its answer. Dropped without [`Request::answered`] it counts as abandoned.
+#[derive(Debug)]
+pub struct Request {
+    metrics: Metrics,
+    path: RequestPath,
+    arrived: Instant,
+    outcome: Outcome,
+}
+
+/// One open connection; it is counted until this is dropped.
+#[derive(Debug)]
+pub struct Connection(Metrics);
+
+impl Metrics {
+    /// All metrics at 0.
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("podlayer");
+        let requests = RequestPath::ALL
+            .iter()
+            .flat_map(|path| {
+                Outcome::ALL.iter().map(|outcome| [("path", path.as_str()), ("outcome", outcome.as_str())])
+            })
+            .collect();
+        let requests = family(&mut registry, "requests", "Requests by path and how they ended", requests);
+        let reasons = each("reason", Reason::ALL.iter().map(|reason| reason.as_str()));
+        let rejected =
+            family(&mut registry, "rejected", "Connections and requests that no handler got to see", reasons);
+        let results = each("result", Reload::ALL.iter().map(|result| result.as_str()));
+        let reloads = family(
+            &mut registry,
+            "certificate_reloads",
+            "Looks at the certificate files that found a new pair or failed",
+            results,
+        );
+        let states = each("state", LayerState::ALL.iter().map(|state| state.as_str()));
+        let layers = family(&mut registry, "layers", "Layers by state", states);
+        let outcomes = each("outcome", Decision::ALL.iter().map(|outcome| outcome.as_str()));
+        let decisions = family(&mut registry, "decisions", "Decisions by outcome", outcomes);
+
+        let request_seconds = Histogram::default();
+        let help = "From the end of a request's head to its answer";
+        registry.register("request_seconds", help, request_seconds.clone());
+        let connections = Gauge::default();
+        registry.register("connections", "Connections open to the webhook", connections.clone());
+        let expiry = Family::default();
+        let help = "When the certificate ends, in seconds since 1970";
+        registry.register("certificate_expiry_timestamp_seconds", help, expiry.clone());
+        let panics = Counter::default();
+        registry.register("panics", "Panics caught: each is a bug of podlayer", panics.clone());
+        let layer_failures = Counter::default();
+        registry.register("layer_failures", "Layers that failed on a pod and were left out", layer_failures.clone());
+
+        Self(Arc::new(Inner {
+            registry,
+            requests,
+            request_seconds,
+            connections,
+            rejected,
+            reloads,
+            expiry,
+            panics,
+            layers,
+            layer_failures,
+            decisions,
+        }))
+    }
+
+    /// A request for `path` has arrived.
+    pub fn request(&self, path: RequestPath) -> Request {
+        Request { metrics: self.clone(), path, arrived: Instant::now(), outcome: Outcome::Abandoned }
+    }
+
+    /// A connection was opened.
+    pub fn connection(&self) -> Connection {
+        self.0.connections.inc();
+        Connection(self.clone())
+    }
+
+    /// A connection or request was turned away.
+    pub fn rejected(&self, reason: Reason) {
+        self.0.rejected[reason as usize].inc();
+    }
+
+    /// The certificate files were looked at, and the look mattered.
+    pub fn reloaded(&self, result: Reload) {
+        self.0.reloads[result as usize].inc();
+    }
+
+    /// When a certificate ends, in seconds since 1970.
+    pub fn certificate_expires(&self, certificate: CertificateUse, at: i64) {
+        self.0.expiry.get_or_create(&Labels([("certificate", certificate.as_str())])).set(at);
+    }
+
+    /// A panic was caught.
+    pub fn panicked(&self) {
+        self.0.panics.inc();
+    }
+
+    /// How many layers are in each state, as of the snapshot now in force.
+    pub fn layers(&self, state: LayerState, count: usize) {
+        self.0.layers[state as usize].set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A layer failed on a pod and was left out.
+    pub fn layer_failed(&self) {
+        self.0.layer_failures.inc();
+    }
+
+    /// A decision was made.
+    pub fn decided(&self, outcome: Decision) {
+        self.0.decisions[outcome as usize].inc();
+    }
+
+    /// What to say as the Content-Type of [`Metrics::text`].
+    pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
+
+    /// Everything in Prometheus' text format 0.0.4, which every scraper and every person with curl can read.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if prometheus_text::encode(&mut text, &self.0.registry).is_err() {
+            // A `String` takes whatever is written into it, so this is a bug in an encoder; half the text would be taken
+            // for the whole.
+            text.clear();
+            let _ = writeln!(text, "# the metrics could not be written");
+        }
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Request {
+    /// The answer to this request carries `status`.
+    pub fn answered(mut self, status: u16) {
+        self.outcome = Outcome::of(status);
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let inner = &self.metrics.0;
+        inner.requests[self.path as usize * Outcome::ALL.len() + self.outcome as usize].inc();
+        inner.request_seconds.observe(self.arrived.elapsed());
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.0.connections.dec();
+    }
+}
+
+/// The labels of one series.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Labels<const N: usize>([(&'static str, &'static str); N]);
+
+impl<const N: usize> EncodeLabelSet for Labels<N> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        for (name, value) in self.0 {
+            let mut label = encoder.encode_label();
+            let mut key = label.encode_label_key()?;
+            key.write_str(name)?;
+            let mut text = key.encode_label_value()?;
+            value.encode(&mut text)?;
+            text.finish()?;
+        }
+        Ok(())
+    }
+}
+
+fn each(name: &'static str, values: impl Iterator<Item = &'static str>) -> Vec<[(&'static str, &'static str); 1]> {
+    values.map(|value| [(name, value)]).collect()
+}
+
+/// Registers a family and gives the metrics of its series, in order.
+fn family<M, const N: usize>(
+    registry: &mut Registry,
+    name: &str,
+    help: &str,
+    series: Vec<[(&'static str, &'static str); N]>,
+) -> Vec<M>
+where
+    M: Clone + Default + EncodeMetric + TypedMetric + fmt::Debug + Send + Sync + 'static,
+{
+    let family = Family::<Labels<N>, M>::default();
+    registry.register(name, help, family.clone());
+    series.into_iter().map(|labels| family.get_or_create_owned(&Labels(labels))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_series_but_an_expiry_exists_with_0_before_anything_happened() {
+        let text = Metrics::new().text();
+        for line in [
+            "podlayer_requests_total{path=\"/mutate\",outcome=\"answered\"} 0",
+            "podlayer_requests_total{path=\"other\",outcome=\"abandoned\"} 0",
+            "podlayer_request_seconds_bucket{le=\"5e-05\"} 0",
+            "podlayer_request_seconds_count 0",
+            "podlayer_connections 0",
+            "podlayer_rejected_total{reason=\"head_timeout\"} 0",
+            "podlayer_certificate_reloads_total{result=\"failed\"} 0",
+            "podlayer_panics_total 0",
+            "podlayer_layers{state=\"stale\"} 0",
+            "podlayer_layer_failures_total 0",
+            "podlayer_decisions_total{outcome=\"patched\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        }
+        assert!(!text.contains("expiry_timestamp_seconds{"));
+    }
+
+    #[test]
+    fn each_event_counts_into_its_own_series_only() {
+        let metrics = Metrics::new();
+        metrics.request(RequestPath::Validate).answered(429);
+        drop(metrics.request(RequestPath::Mutate));
+        for reason in Reason::ALL {
+            metrics.rejected(*reason);
+        }
+        metrics.layers(LayerState::Bad, 3);
+        metrics.decided(Decision::Denied);
+        metrics.certificate_expires(CertificateUse::Serving, 42);
+        let open = metrics.connection();
+        let text = metrics.text();
+        let more: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0")).collect();
+        let want = [
+            "podlayer_requests_total{path=\"/mutate\",outcome=\"abandoned\"} 1",
+            "podlayer_requests_total{path=\"/validate\",outcome=\"refused\"} 1",
+            "podlayer_layers{state=\"bad\"} 3",
+            "podlayer_decisions_total{outcome=\"denied\"} 1",
+            "podlayer_certificate_expiry_timestamp_seconds{certificate=\"serving\"} 42",
+            "podlayer_connections 1",
+            "podlayer_request_seconds_count 2",
+        ];
+        for line in want {
+            assert!(more.contains(&line), "{line} is missing in\n{text}");
+        }
+        for reason in Reason::ALL {
+            let line = format!("podlayer_rejected_total{{reason=\"{}\"}} 1", reason.as_str());
+            assert!(more.contains(&line.as_str()), "{line} is missing in\n{text}");
+        }
+        let counted = |name: &str| more.iter().filter(|line| line.starts_with(name)).count();
+        assert_eq!(counted("podlayer_requests_total"), 2);
+        assert_eq!(counted("podlayer_layers{"), 1);
+        assert_eq!(counted("podlayer_decisions_total"), 1);
+        drop(open);
+        assert!(metrics.text().contains("\npodlayer_connections 0\n"));
+    }
+
+    #[test]
+    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
+        let metrics = Metrics::new();
+        for micros in [50, 51, 900_000, 5_000_000] {
+            metrics.0.request_seconds.observe(Duration::from_micros(micros));
+        }
+        let text = metrics.text();
+        for line in [
+            "podlayer_request_seconds_bucket{le=\"5e-05\"} 1",
+            "podlayer_request_seconds_bucket{le=\"0.0001\"} 2",
+            "podlayer_request_seconds_bucket{le=\"0.5\"} 2",
+            "podlayer_request_seconds_bucket{le=\"1\"} 3",
+            "podlayer_request_seconds_bucket{le=\"+Inf\"} 4",
+            "podlayer_request_seconds_count 4",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What podlayer tells its operator: the log on stderr and the metrics.
+//!
+//! Neither ever holds a value out of a pod: names, paths, layers and counts only.
+
+pub mod labels;
+pub mod log;
+pub mod metrics;
+
+mod histogram;
+
+pub use labels::{CertificateUse, Decision, LayerState, Outcome, Reason, Reload, RequestPath};
+pub use metrics::Metrics;

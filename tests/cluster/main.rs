@@ -1,0 +1,15 @@
+//! The whole way on a real API server: ConfigMaps and an annotation in, a patched pod out.
+//!
+//! One control plane serves all tests of this file; each has its own namespaces and its own webhook registration.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test stops at the first surprise")]
+
+#[path = "../support/controlplane.rs"]
+mod controlplane;
+#[path = "../support/podlayer.rs"]
+mod podlayer;
+
+mod bad_steps;
+mod default_container;
+mod layers;
+mod openapi;

@@ -1,0 +1,12 @@
+//! The servers over real sockets, through the public API only.
+
+// A test may stop at the first surprise, in its helpers too.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+mod admin;
+mod certificates;
+mod drain;
+mod limits;
+mod requests;
+mod support;
+mod tls;

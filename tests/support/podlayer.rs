@@ -1,0 +1,182 @@
+//! The real `podlayer webhook`, as a process, registered with a real API server.
+
+#![allow(dead_code, reason = "each test binary uses its own part of the harness")]
+
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use crate::controlplane::{ControlPlane, free_port, wait_until};
+
+/// A running webhook; ended when dropped.
+pub(crate) struct Webhook {
+    child: Option<Child>,
+    folder: tempfile::TempDir,
+    /// `https://127.0.0.1:PORT`
+    pub(crate) url: String,
+    admin: u16,
+    /// podlayer's own namespace in this test.
+    pub(crate) own: String,
+    log: PathBuf,
+}
+
+impl Webhook {
+    /// Starts it with a namespace of its own, ready.
+    pub(crate) fn start(plane: &ControlPlane, more: &[&str]) -> Self {
+        let own = plane.namespace("podlayer");
+        let folder = tempfile::tempdir().unwrap();
+        let certs = folder.path().join("certs");
+        let made = Command::new(binary()).args(["certs", "--out"]).arg(&certs).output().unwrap();
+        assert!(made.status.success(), "podlayer certs: {}", String::from_utf8_lossy(&made.stderr));
+        let (port, admin) = (free_port(), free_port());
+        let log = folder.path().join("log");
+        let child = Command::new(binary())
+            .arg("webhook")
+            .arg("--kubeconfig")
+            .arg(plane.kubeconfig())
+            .args(["--own-namespace", &own, "--addr", &format!("127.0.0.1:{port}")])
+            .args(["--admin-addr", &format!("127.0.0.1:{admin}"), "--log-filter", "podlayer=debug,info"])
+            .arg("--tls-cert")
+            .arg(certs.join("tls.crt"))
+            .arg("--tls-key")
+            .arg(certs.join("tls.key"))
+            .args(more)
+            .stderr(std::fs::File::create(&log).unwrap())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let url = format!("https://127.0.0.1:{port}");
+        let webhook = Self { child: Some(child), folder, url, admin, own, log };
+        wait_until(Duration::from_secs(60), "podlayer to be ready", || webhook.get("/readyz").starts_with("HTTP/1.1 200"));
+        webhook
+    }
+
+    /// Registers it for the pods, Jobs and layers of one namespace and waits until the API server calls it.
+    pub(crate) fn register(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str) {
+        let ca = std::fs::read(self.folder.path().join("certs/ca.crt")).unwrap();
+        let client = |path: &str| json!({"url": format!("{}{path}", self.url), "caBundle": base64(&ca)});
+        let selector = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
+        let hook = |name: &str, path: &str, group: &str, resource: &str, operations: &[&str], namespace: &str, condition: &str| {
+            json!({
+                "name": format!("{name}.podlayer.dev"), "clientConfig": client(path),
+                "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 5,
+                "failurePolicy": failure_policy, "matchPolicy": "Equivalent", "namespaceSelector": selector(namespace),
+                "matchConditions": [{"name": "opted-in", "expression": condition}],
+                "rules": [{"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}],
+            })
+        };
+        let pod = "object.metadata.?labels[?'podlayer.dev/enabled'].orValue('') == 'true'";
+        let job = "object.spec.template.metadata.?labels[?'podlayer.dev/enabled'].orValue('') == 'true'";
+        let layer = "object.metadata.?labels[?'podlayer.dev/layer'].hasValue()";
+        let never = |mut hook: Value| {
+            hook["reinvocationPolicy"] = json!("Never");
+            hook
+        };
+        let configuration = |kind: &str, hooks: Value| {
+            json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+                   "metadata": {"name": format!("zz-podlayer-{namespace}")}, "webhooks": hooks})
+        };
+        let create = &["CREATE"][..];
+        plane.apply(&configuration("MutatingWebhookConfiguration", json!([
+            never(hook("pods", "/mutate", "", "pods", create, namespace, pod)),
+            never(hook("jobs", "/mutate", "batch", "jobs", create, namespace, job)),
+        ])).to_string());
+        plane.apply(&configuration("ValidatingWebhookConfiguration", json!([
+            hook("jobs", "/validate", "batch", "jobs", create, namespace, job),
+            hook("layers", "/validate", "", "configmaps", &["CREATE", "UPDATE"], &self.own, layer),
+        ])).to_string());
+        let probe = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace,
+            "labels": {"podlayer.dev/enabled": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
+        wait_until(Duration::from_secs(30), "the API server to call podlayer", || {
+            let made = plane.kubectl_in(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &probe.to_string());
+            made.ok && made.stdout.contains("podlayer.dev/applied")
+        });
+    }
+
+    /// Takes the registration away again.
+    pub(crate) fn unregister(plane: &ControlPlane, namespace: &str) {
+        let name = format!("zz-podlayer-{namespace}");
+        plane.kubectl(&["delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", &name]);
+    }
+
+    /// Writes a layer and waits until it is in force.
+    pub(crate) fn layer(&self, plane: &ControlPlane, name: &str, labels: &Value, data: &BTreeMap<&str, &str>) {
+        let map = self.config_map(name, labels, data);
+        plane.apply(&map.to_string());
+    }
+
+    /// A layer's ConfigMap.
+    pub(crate) fn config_map(&self, name: &str, labels: &Value, data: &BTreeMap<&str, &str>) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+               "metadata": {"name": name, "namespace": self.own, "labels": labels}, "data": data})
+    }
+
+    /// Waits until a layer stands as wanted on the admin port: `good`, `stale`, `bad`.
+    pub(crate) fn wait_for(&self, name: &str, state: &str) {
+        let source = format!("ConfigMap {}/{name}", self.own);
+        wait_until(Duration::from_secs(30), &format!("{source} to be {state}"), || {
+            let body = self.get("/layers");
+            let json = body.split("\r\n\r\n").nth(1).and_then(|body| serde_json::from_str::<Value>(body).ok());
+            let layers = json.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
+            layers.iter().any(|layer| layer["source"] == source.as_str() && layer["state"] == state)
+        });
+    }
+
+    /// What the admin port answers, head and body.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.admin)) else { return String::new() };
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut answer = String::new();
+        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+        answer
+    }
+
+    /// One number out of the metrics.
+    pub(crate) fn metric(&self, line_start: &str) -> f64 {
+        let text = self.get("/metrics");
+        let line = text.lines().find(|line| line.starts_with(line_start));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
+    }
+
+    /// What it logged so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Ends it as a node does: SIGTERM; gives whether it ended well.
+    pub(crate) fn stop(&mut self) -> bool {
+        let Some(mut child) = self.child.take() else { return true };
+        let ended = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(ended.success());
+        child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("podlayer's log:\n{}", self.log());
+        }
+    }
+}
+
+/// The podlayer program that this test run built.
+pub(crate) fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_podlayer"))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}

@@ -18,17 +18,17 @@
 //! rim; `cli` wires them.
 
 pub mod admission;
-pub mod diff;
-pub mod layers;
-pub mod merge;
-pub mod names;
-pub mod schema;
-pub mod value;
-pub mod yaml;
 pub mod certs;
 pub mod cli;
 pub mod cluster;
+pub mod diff;
 pub mod explain;
+pub mod layers;
 pub mod lint;
+pub mod merge;
+pub mod names;
+pub mod schema;
 pub mod server;
 pub mod telemetry;
+pub mod value;
+pub mod yaml;

@@ -39,8 +39,17 @@ const PURE_CRATES: &[&str] =
 const PURE: &[&str] = &["value", "yaml", "schema", "merge", "diff", "layers", "admission", "explain", "lint", "names"];
 
 /// Parts of the standard library that touch the world.
-const IMPURE_STD: &[&str] =
-    &["std::env", "std::fs", "std::io", "std::net", "std::process", "std::thread", "std::time", "SystemTime", "Instant::now"];
+const IMPURE_STD: &[&str] = &[
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::time",
+    "SystemTime",
+    "Instant::now",
+];
 
 /// Where one of them is meant, and why.
 const EXCEPTIONS: &[(&str, &str)] = &[

@@ -8,7 +8,8 @@ use super::{
     stamp::{Skipped, Stamp, cut},
 };
 use crate::{
-    diff, layers::{self, Complaint, Layer, LayerId, Mode, Snapshot, complaint::Printable},
+    diff,
+    layers::{self, Complaint, Layer, LayerId, Mode, Snapshot, complaint::Printable},
     names,
     schema::POD,
     value::{Map, Value},
@@ -160,7 +161,8 @@ pub(super) fn evaluate<'a>(
     let mut settled = passes::settle(&setting, &pod.value, &start);
 
     // What the author of the pod must mend…
-    let mut faults: Vec<String> = settled.unresolved.iter().map(|fault| Printable(&fault.to_string()).to_string()).collect();
+    let mut faults: Vec<String> =
+        settled.unresolved.iter().map(|fault| Printable(&fault.to_string()).to_string()).collect();
     faults.extend(unread.iter().map(ToString::to_string));
     faults.extend(settled.failed.remove(&LayerId::STEP).iter().map(ToString::to_string));
     // …and what an admin must.
@@ -336,7 +338,9 @@ fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[(bool, String
     let room = MOST_ANNOTATIONS.saturating_sub(others);
     let stamped = names::APPLIED.len() + stamp.len() <= room;
     let room = room.saturating_sub(names::APPLIED.len() + stamp.len() + names::PROVENANCE.len());
-    let written = trail.filter(|_| stamped).and_then(|entries| provenance::annotation(entries, policy.provenance.bytes().min(room)));
+    let written = trail
+        .filter(|_| stamped)
+        .and_then(|entries| provenance::annotation(entries, policy.provenance.bytes().min(room)));
     for (key, text) in [(names::APPLIED, stamped.then_some(stamp)), (names::PROVENANCE, written)] {
         match text {
             Some(text) => _ = annotations.insert(key, Value::from(text)),

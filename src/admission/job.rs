@@ -9,12 +9,7 @@ use super::{
     decide::{decide_pod, unreadable, warning},
     default_container,
 };
-use crate::{
-    diff,
-    layers::Snapshot,
-    names,
-    schema::POD,
-};
+use crate::{diff, layers::Snapshot, names, schema::POD};
 
 /// What the mutating webhook answers for a Job.
 pub(super) fn mutate(text: &str, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Decision {
@@ -43,11 +38,7 @@ pub(super) fn mutate(text: &str, namespace: &str, snapshot: &Snapshot, policy: &
     default_container::add(&mut after, &facts, Some(&image));
     let mut operations = Vec::new();
     diff::diff(&pod.value, &after, POD.pod(), pod.pointer, &mut operations);
-    Decision {
-        verdict: Verdict::Allowed,
-        patch: serde_json::to_string(&operations).ok(),
-        ..Decision::untouched()
-    }
+    Decision { verdict: Verdict::Allowed, patch: serde_json::to_string(&operations).ok(), ..Decision::untouched() }
 }
 
 /// What the validating webhook answers for a Job: refused if its pods would be.

@@ -99,8 +99,7 @@ impl<'a> Pod<'a> {
     /// # Errors
     /// [`ObjectError`] where the text isn't an object with `metadata` and `spec` of the usual shape.
     pub fn parse(text: &'a str) -> Result<Self, ObjectError> {
-        let raw: RawPod<'a> =
-            serde_json::from_str(text).map_err(|source| ObjectError::Read { kind: "pod", source })?;
+        let raw: RawPod<'a> = serde_json::from_str(text).map_err(|source| ObjectError::Read { kind: "pod", source })?;
         Ok(Self::of(raw, "", false))
     }
 

@@ -121,12 +121,7 @@ fn attempt<'a>(
 
 /// Which layers still change a pod that should have come to rest. Two passes show both halves of a to and fro, from
 /// whichever of its two states it is looked at, so that the next decision of the same pod leaves out the same layers.
-fn restless<'a>(
-    setting: &Setting<'a>,
-    original: &Value<'a>,
-    pod: &mut Value<'a>,
-    given_up: &GivenUp,
-) -> GivenUp {
+fn restless<'a>(setting: &Setting<'a>, original: &Value<'a>, pod: &mut Value<'a>, given_up: &GivenUp) -> GivenUp {
     let mut restless = GivenUp::new();
     for _ in 0..2 {
         for layer in stack_of(setting, pod, given_up).0 {
@@ -209,11 +204,12 @@ fn apply<'a>(
 ) -> Result<Effect, Complaint> {
     let complain = |cause: Cause, at| Complaint { cause, place: place(layer), at };
     let mut patch = layer.patch.value.borrowed();
-    let absent = targets::select(&mut patch, pod.get("spec"), layer.options.absent_containers, layer.id.kind)
-        .map_err(|cause| {
+    let absent = targets::select(&mut patch, pod.get("spec"), layer.options.absent_containers, layer.id.kind).map_err(
+        |cause| {
             let at = absent_path(&cause).map(|path| layer.patch.locate(&path));
             complain(cause, at)
-        })?;
+        },
+    )?;
     if patch.as_object().is_some_and(|patch| !patch.is_empty()) {
         let spec = part(pod, "spec");
         merge::apply(spec, patch, POD.pod_spec(), merge::Mode::Lenient).map_err(|error| {

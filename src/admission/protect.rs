@@ -15,7 +15,9 @@ use crate::{
 /// [`Cause::Protected`] for the first thing that may not change.
 pub(super) fn check(original: &Value<'_>, pod: &Value<'_>) -> Result<(), Cause> {
     let (before, after) = (original.get("spec"), pod.get("spec"));
-    let policy = |spec: Option<&Value<'_>>| spec.and_then(|spec| spec.get("restartPolicy")).map(Value::scalar_text).map(|text| text.map(|t| t.into_owned()));
+    let policy = |spec: Option<&Value<'_>>| {
+        spec.and_then(|spec| spec.get("restartPolicy")).map(Value::scalar_text).map(|text| text.map(|t| t.into_owned()))
+    };
     if policy(before) != policy(after) {
         let mut path = Path::field("spec");
         path.push(Segment::Field("restartPolicy".into()));
@@ -36,7 +38,10 @@ pub(super) fn check(original: &Value<'_>, pod: &Value<'_>) -> Result<(), Cause> 
                 path.push(item("name", name));
                 path.push(Segment::Field("env".into()));
                 path.push(item("name", names::JOB_COMPLETION_INDEX_ENV));
-                return Err(Cause::Protected { path, why: "the Job controller tells each pod of an indexed Job apart by it" });
+                return Err(Cause::Protected {
+                    path,
+                    why: "the Job controller tells each pod of an indexed Job apart by it",
+                });
             }
         }
     }

@@ -31,8 +31,7 @@ pub(super) fn entries<'t>(stack: &[&'t Layer], pod: &Value<'_>) -> Vec<(bool, St
             }
         }
     }
-    let mut entries: Vec<_> =
-        last.into_iter().map(|(path, (set, at))| (set, stack[at].id.to_string(), path)).collect();
+    let mut entries: Vec<_> = last.into_iter().map(|(path, (set, at))| (set, stack[at].id.to_string(), path)).collect();
     // Set before removed, then by layer and path.
     entries.sort_by(|a, b| (!a.0, &a.1, a.2).cmp(&(!b.0, &b.1, b.2)));
     entries

@@ -36,9 +36,11 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
     let leaf = authority.leaf(&args.names, &args.addresses, now).map_err(fail)?;
     fs::create_dir_all(&args.out).map_err(|error| CliError::file("make", &args.out, error))?;
     let mut written = String::new();
-    for (name, text, mode) in
-        [("ca.crt", authority.certificate(), 0o644), ("tls.crt", &leaf.certificate, 0o644), ("tls.key", &leaf.key, 0o600)]
-    {
+    for (name, text, mode) in [
+        ("ca.crt", authority.certificate(), 0o644),
+        ("tls.crt", &leaf.certificate, 0o644),
+        ("tls.key", &leaf.key, 0o600),
+    ] {
         let path = args.out.join(name);
         write(&path, text, mode).map_err(|error| CliError::file("write", &path, error))?;
         written.push_str(&format!("{}\n", path.display()));

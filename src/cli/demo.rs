@@ -76,7 +76,10 @@ async fn show(keep: bool) -> Result<Outcome, CliError> {
     let serving = tokio::spawn(server::serve(listener, tls, router, Limits::default(), drain, metrics));
 
     let api_server = Loopback::new(address, &authority)?;
-    let mut out = format!("podlayer serves https://{address}{} with one default layer, as an API server would call it:\n", names::PATH_MUTATE);
+    let mut out = format!(
+        "podlayer serves https://{address}{} with one default layer, as an API server would call it:\n",
+        names::PATH_MUTATE
+    );
     for (at, (about, file, text)) in PODS.iter().enumerate() {
         let object = Object::read(text, file)?;
         let answer = api_server.post(names::PATH_MUTATE, &review(&object.json)).await?;
@@ -152,7 +155,8 @@ fn tell(object: &Object, answer: &Json, snapshot: &Snapshot, policy: &Policy) ->
     let mut out = format!("{} operations, the stamp among them\n", operations.0.len());
     lines.lines().for_each(|line| _ = writeln!(out, "   {line}"));
     // The stamp's operation is left out of the line: it says what the lines above say.
-    let layers: Vec<&json_patch::PatchOperation> = operations.0.iter().filter(|op| op.path().to_string().starts_with("/spec")).collect();
+    let layers: Vec<&json_patch::PatchOperation> =
+        operations.0.iter().filter(|op| op.path().to_string().starts_with("/spec")).collect();
     let shown = serde_json::to_string(&layers).map_err(|error| fail(error.to_string()))?;
     let _ = writeln!(out, "   {shown}");
     Ok(out)

@@ -73,7 +73,8 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        let is_layer = path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|e| extension == *e));
+        let is_layer =
+            path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|e| extension == *e));
         if is_layer && path.is_file() {
             files.push(path);
         }

@@ -14,8 +14,10 @@ use crate::{
 
 /// Flags of `lint`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  podlayer lint layers/ job.yaml\n  podlayer lint -o json layers/\n\nExit codes: 0 \
-                        nothing found, 1 findings, 2 usage or an unreadable file.")]
+#[command(
+    after_help = "Examples:\n  podlayer lint layers/ job.yaml\n  podlayer lint -o json layers/\n\nExit codes: 0 \
+                        nothing found, 1 findings, 2 usage or an unreadable file."
+)]
 pub(super) struct Args {
     /// Files or folders: layers, bare patches, and Pods, Jobs or CronJobs that bring a step patch.
     #[arg(required = true, value_name = "FILE")]

@@ -40,7 +40,8 @@ impl Loopback {
 
     /// Posts JSON and reads the JSON that comes back.
     pub(super) async fn post(&self, path: &str, body: &[u8]) -> Result<Json, CliError> {
-        let fail = |error: Box<dyn std::error::Error + Send + Sync>| CliError::because("failed to call the webhook", error);
+        let fail =
+            |error: Box<dyn std::error::Error + Send + Sync>| CliError::because("failed to call the webhook", error);
         let stream = TcpStream::connect(self.address).await.map_err(|error| fail(error.into()))?;
         let name = ServerName::from(self.address.ip());
         let stream = self.tls.connect(name, stream).await.map_err(|error| fail(error.into()))?;

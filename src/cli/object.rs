@@ -67,7 +67,11 @@ impl Object {
     pub(super) fn set_step(&mut self, patch: &str) -> Result<(), CliError> {
         let template = self.json.pointer_mut(self.pointer).and_then(Json::as_object_mut);
         let template = template.ok_or_else(|| CliError::new("the object has no pod template"))?;
-        let object = |json: &mut Json| if !json.is_object() { *json = Json::Object(serde_json::Map::new()) };
+        let object = |json: &mut Json| {
+            if !json.is_object() {
+                *json = Json::Object(serde_json::Map::new())
+            }
+        };
         let metadata = template.entry("metadata").or_insert(Json::Null);
         object(metadata);
         if let Some(metadata) = metadata.as_object_mut() {

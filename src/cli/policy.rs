@@ -40,9 +40,8 @@ impl PolicyArgs {
 
 fn words<T: Copy + Send + Sync + 'static>(choices: &'static [(&'static str, T)]) -> impl TypedValueParser<Value = T> {
     // INVARIANT: clap let through one of the words, and the first stands for all of them.
-    PossibleValuesParser::new(choices.iter().map(|(word, _)| *word)).map(move |word| {
-        choices.iter().find(|(known, _)| *known == word).map_or(choices[0].1, |(_, choice)| *choice)
-    })
+    PossibleValuesParser::new(choices.iter().map(|(word, _)| *word))
+        .map(move |word| choices.iter().find(|(known, _)| *known == word).map_or(choices[0].1, |(_, choice)| *choice))
 }
 
 fn on_step_error() -> impl TypedValueParser<Value = OnStepError> {

@@ -89,7 +89,8 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
     let bind = |error| CliError::because("failed to start", error);
     let listener = server::bind(addr).await.map_err(bind)?;
     let admin = server::bind(admin_addr).await.map_err(bind)?;
-    let shown = |listener: &tokio::net::TcpListener| listener.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
+    let shown =
+        |listener: &tokio::net::TcpListener| listener.local_addr().map(|addr| addr.to_string()).unwrap_or_default();
     tracing::info!(webhook = shown(&listener), admin = shown(&admin), "listening");
 
     let (snapshot, snapshots) = watch::channel(None);
@@ -121,7 +122,9 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
     tasks.spawn(async move { certificates.keep_looking(POLL_INTERVAL).await });
     let more = Router::new().route(names::PATH_LAYERS, get(move || async move { Json(standings.borrow().clone()) }));
     let admin = server::serve_admin(admin, readiness, more, Limits::admin(), metrics.clone());
-    tasks.spawn(async move { admin.await.map(|()| "the admin port").map_err(|error| CliError::because("failed", error)) });
+    tasks.spawn(
+        async move { admin.await.map(|()| "the admin port").map_err(|error| CliError::because("failed", error)) },
+    );
     let signals = drain.clone();
     tasks.spawn(async move {
         let stopped = signals.on_signals().await;

@@ -30,7 +30,13 @@ pub struct Watched {
 
 /// Watches the layers of some namespaces until `watched` has no readers left. A lost connection is taken up again with
 /// growing pauses; meanwhile the last snapshot stays in force.
-pub async fn watch_layers(client: Client, own_namespace: String, layer_namespaces: Vec<String>, watched: Watched, metrics: Metrics) {
+pub async fn watch_layers(
+    client: Client,
+    own_namespace: String,
+    layer_namespaces: Vec<String>,
+    watched: Watched,
+    metrics: Metrics,
+) {
     let mut namespaces = vec![own_namespace.clone()];
     namespaces.extend(layer_namespaces.into_iter().filter(|namespace| *namespace != own_namespace));
     let streams = namespaces.iter().map(|namespace| {
@@ -84,7 +90,8 @@ pub async fn watch_layers(client: Client, own_namespace: String, layer_namespace
 /// Tells people how the layers stand, and counts them.
 fn tell(book: &Book, watched: &Watched, metrics: &Metrics) {
     let standings = book.standings();
-    for (state, label) in [(State::Bad, LayerState::Bad), (State::Good, LayerState::Good), (State::Stale, LayerState::Stale)]
+    for (state, label) in
+        [(State::Bad, LayerState::Bad), (State::Good, LayerState::Good), (State::Stale, LayerState::Stale)]
     {
         metrics.layers(label, standings.iter().filter(|standing| standing.state == state).count());
     }
@@ -95,7 +102,9 @@ fn put(book: &mut Book, source: LayerSource) {
     let title = source.title();
     match book.put(source) {
         Ok(()) => tracing::info!(layer = %title, "layer read"),
-        Err(error) => tracing::warn!(layer = %title, problem = %error, "layer can't be read, its last good version stays"),
+        Err(error) => {
+            tracing::warn!(layer = %title, problem = %error, "layer can't be read, its last good version stays")
+        }
     }
 }
 

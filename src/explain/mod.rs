@@ -90,7 +90,15 @@ impl Explanation {
         let mut out = String::new();
         for line in &self.lines {
             let value = line.value.as_deref().unwrap_or("(removed)");
-            let _ = write!(out, "{} = {}  {}, line {} column {}", line.path, Printable(value), line.layer, line.line, line.column);
+            let _ = write!(
+                out,
+                "{} = {}  {}, line {} column {}",
+                line.path,
+                Printable(value),
+                line.layer,
+                line.line,
+                line.column
+            );
             if let Some(replaced) = &line.replaced {
                 let value = replaced.value.as_deref().unwrap_or("(removed)");
                 let _ = write!(out, ", replaced {} of {}", Printable(value), replaced.by);

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 
-use super::{Layer, LayerSource, ParseError, Scope, Snapshot, SnapshotError, parse};
+use super::{Cause, Complaint, Layer, LayerSource, ParseError, Place, Scope, Snapshot, SnapshotError, parse};
 
 /// The layers that were seen last, each with its last good version: what a snapshot is made of.
 ///
@@ -47,6 +47,11 @@ pub struct Standing {
     pub problem: Option<String>,
 }
 
+/// How many layers a namespace other than podlayer's own may have; the cluster's admin didn't write them.
+const MOST_LAYERS: usize = 20;
+/// How many bytes they may hold together.
+const MOST_BYTES: usize = 256 << 10;
+
 impl Book {
     /// An empty one.
     pub fn new(own_namespace: impl Into<String>) -> Self {
@@ -64,13 +69,34 @@ impl Book {
             return entry.problem.clone().map_or(Ok(()), Err);
         }
         let good = self.entries.get(&key).and_then(|entry| entry.good.clone());
-        let entry = match parse(&source, Scope { own_namespace: &self.own_namespace }) {
+        let parsed = parse(&source, Scope { own_namespace: &self.own_namespace });
+        let entry = match self.room_for(&source).and(parsed) {
             Ok(layer) => Entry { source, good: Some(Arc::new(layer)), problem: None },
             Err(error) => Entry { source, good, problem: Some(Arc::new(error)) },
         };
         let outcome = entry.problem.clone().map_or(Ok(()), Err);
         self.entries.insert(key, entry);
         outcome
+    }
+
+    /// Whether a layer fits beside the others of its namespace.
+    fn room_for(&self, source: &LayerSource) -> Result<(), ParseError> {
+        if source.namespace.is_empty() || source.namespace == self.own_namespace {
+            return Ok(());
+        }
+        let size = |source: &LayerSource| source.data.values().map(String::len).sum::<usize>();
+        let others = self.entries.values().map(|entry| &entry.source);
+        let others = others.filter(|other| other.namespace == source.namespace && other.name != source.name);
+        let (count, bytes) = others.fold((1, size(source)), |(count, bytes), other| (count + 1, bytes + size(other)));
+        if count <= MOST_LAYERS && bytes <= MOST_BYTES {
+            return Ok(());
+        }
+        let cause = format!(
+            "namespace {:?} has {count} layers of {bytes} bytes, at most {MOST_LAYERS} of {MOST_BYTES} bytes are read",
+            source.namespace
+        );
+        let place = Place::ConfigMap { title: source.title(), key: None };
+        Err(ParseError(vec![Complaint { cause: Cause::Config(cause), place, at: None }]))
     }
 
     /// Ends a layer.
@@ -134,5 +160,18 @@ mod tests {
         assert_eq!(book.snapshot().unwrap().layers().count(), 1);
         book.remove("podlayer", "base");
         assert_eq!(book.snapshot().unwrap().layers().count(), 0);
+    }
+
+    #[test]
+    fn a_namespace_of_its_own_layers_is_capped() {
+        let mut book = Book::new("podlayer");
+        let named = |name: String| LayerSource { namespace: "team".into(), name, ..source("hostNetwork: true") };
+        for at in 0..MOST_LAYERS {
+            book.put(named(format!("l{at}"))).unwrap();
+        }
+        let error = book.put(named("more".into())).unwrap_err();
+        assert!(error.to_string().starts_with("namespace \"team\" has 21 layers"), "{error}");
+        let large = LayerSource { namespace: "other".into(), ..source(&format!("# {}", "x".repeat(MOST_BYTES))) };
+        assert!(book.put(large).is_err());
     }
 }

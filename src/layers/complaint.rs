@@ -107,7 +107,8 @@ pub struct Printable<'a>(pub &'a str);
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for c in self.0.chars() {
-            if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            if c.is_control()
+                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
             {
                 write!(f, "{}", c.escape_default())?;
             } else {
@@ -129,9 +130,6 @@ mod tests {
             place: Place::ConfigMap { title: "ConfigMap podlayer/base".into(), key: Some("match".into()) },
             at: Some(Position { line: 3, column: 5 }),
         };
-        assert_eq!(
-            complaint.to_string(),
-            "unknown key \"a\\nb\", ConfigMap podlayer/base match, line 3 column 5"
-        );
+        assert_eq!(complaint.to_string(), "unknown key \"a\\nb\", ConfigMap podlayer/base match, line 3 column 5");
     }
 }

@@ -24,7 +24,12 @@ pub(super) struct Entry<'d> {
 
 impl<'d> Fields<'d> {
     /// Starts reading a document that must be a map with these keys, or nothing.
-    pub(super) fn document(document: &'d Document, name: &str, known: &[&str], place: Place) -> Result<Self, Complaint> {
+    pub(super) fn document(
+        document: &'d Document,
+        name: &str,
+        known: &[&str],
+        place: Place,
+    ) -> Result<Self, Complaint> {
         let entry = Entry { value: &document.value, marks: &document.marks };
         Self::nested(entry, name.to_owned(), known, place)
     }
@@ -40,7 +45,8 @@ impl<'d> Fields<'d> {
         };
         let this = Self { map, marks: entry.marks, name, place };
         if !known.is_empty()
-            && let Some((at, key)) = map.into_iter().flat_map(Map::keys).enumerate().find(|(_, key)| !known.contains(key))
+            && let Some((at, key)) =
+                map.into_iter().flat_map(Map::keys).enumerate().find(|(_, key)| !known.contains(key))
         {
             let hint = match nearest(key, known.iter().copied()) {
                 Some(near) => format!(", did you mean {near:?}?"),
@@ -61,7 +67,11 @@ impl<'d> Fields<'d> {
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'d str, Entry<'d>)> {
         let marks = self.marks;
-        self.map.into_iter().flat_map(Map::iter).zip(&marks.children).map(|((key, value), marks)| (key, Entry { value, marks }))
+        self.map
+            .into_iter()
+            .flat_map(Map::iter)
+            .zip(&marks.children)
+            .map(|((key, value), marks)| (key, Entry { value, marks }))
     }
 
     /// Where this map starts.

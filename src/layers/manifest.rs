@@ -140,7 +140,8 @@ pub fn inside(text: &str, scalar: Position, at: Option<Position>) -> Position {
     let mut lines = text.lines().skip(scalar.line as usize - 1);
     let header = lines.next().and_then(|line| line.chars().nth(scalar.column as usize - 1));
     let (Some('|'), Some(at)) = (header, at) else { return scalar };
-    let indent = lines.clone().find(|line| !line.trim().is_empty()).map(|line| line.len() - line.trim_start_matches(' ').len());
+    let indent =
+        lines.clone().find(|line| !line.trim().is_empty()).map(|line| line.len() - line.trim_start_matches(' ').len());
     let Some(indent) = indent.and_then(|indent| u32::try_from(indent).ok()) else { return scalar };
     at.within(Position { line: scalar.line + 1, column: 1 }, indent)
 }

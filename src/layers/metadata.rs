@@ -119,7 +119,6 @@ impl MetadataPatch {
     }
 }
 
-
 fn check_key(key: &str) -> Result<(), String> {
     let is_gitlabs = key.split_once('/').is_some_and(|(prefix, _)| prefix.ends_with("runner.gitlab.com"));
     if is_gitlabs || PROTECTED_KEYS.contains(&key) || PROTECTED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {

@@ -33,3 +33,6 @@ pub use parse::{ParseError, Scope, parse, parse_bare, parse_step};
 pub use selector::{Facts, Selector};
 pub use snapshot::{Snapshot, SnapshotError, Unresolved};
 pub use source::LayerSource;
+
+#[cfg(test)]
+mod tests;

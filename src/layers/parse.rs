@@ -2,9 +2,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::{
-    Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, trail,
-};
+use super::{Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, trail};
 use crate::{
     merge, names,
     schema::{self, CheckOptions, POD, nearest},
@@ -45,7 +43,8 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
     let mut complaints = Vec::new();
     let whole = Place::ConfigMap { title: source.title(), key: None };
     let place = |key: &str| Place::ConfigMap { title: source.title(), key: Some(key.to_owned()) };
-    let mut complain = |cause: String, place: Place| complaints.push(Complaint { cause: Cause::Config(cause), place, at: None });
+    let mut complain =
+        |cause: String, place: Place| complaints.push(Complaint { cause: Cause::Config(cause), place, at: None });
 
     let of_cluster = source.namespace.is_empty() || source.namespace == scope.own_namespace;
     let kind = match (source.labels.get(names::LAYER).map(String::as_str), of_cluster) {
@@ -59,7 +58,8 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
         }
         (Some(other), _) => {
             let hint = nearest(other, ["default", "class"]);
-            let hint = hint.map_or_else(|| ", write default or class".into(), |near| format!(", did you mean {near:?}?"));
+            let hint =
+                hint.map_or_else(|| ", write default or class".into(), |near| format!(", did you mean {near:?}?"));
             complain(format!("label {}: unknown kind of layer {other:?}{hint}", names::LAYER), whole.clone());
             Kind::Default
         }
@@ -151,7 +151,13 @@ pub fn parse_step(text: &str) -> Result<Layer, ParseError> {
     parse_text(LayerId::STEP, text, place.to_string(), place, CheckOptions { step: true })
 }
 
-fn parse_text(id: LayerId, text: &str, title: String, place: Place, options: CheckOptions) -> Result<Layer, ParseError> {
+fn parse_text(
+    id: LayerId,
+    text: &str,
+    title: String,
+    place: Place,
+    options: CheckOptions,
+) -> Result<Layer, ParseError> {
     let document = match yaml::parse(text, &yaml::Options::LAYER) {
         Ok(parsed) => parsed.document,
         Err(error) => {

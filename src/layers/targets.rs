@@ -41,7 +41,9 @@ pub fn select(
         let mut fault = None;
         items.retain(|item| {
             let name = item.get("name").and_then(Value::as_str);
-            let Some(name) = name.filter(|name| directive(item).is_none() && !there.contains(name)) else { return true };
+            let Some(name) = name.filter(|name| directive(item).is_none() && !there.contains(name)) else {
+                return true;
+            };
             let has_image = item.get("image").is_some_and(|image| !image.is_null());
             let refuse = match option {
                 AbsentContainers::Error => true,
@@ -55,7 +57,11 @@ pub fn select(
             if refuse && fault.is_none() {
                 fault = Some(fault_of(name, init, &there, kind));
             }
-            if add { absent.added.push(name.to_owned()) } else { absent.skipped.push(name.to_owned()) }
+            if add {
+                absent.added.push(name.to_owned())
+            } else {
+                absent.skipped.push(name.to_owned())
+            }
             add
         });
         if let Some(fault) = fault {
@@ -81,11 +87,11 @@ fn directive<'v>(item: &'v Value<'_>) -> Option<&'v str> {
 fn fault_of(name: &str, init: bool, there: &HashSet<&str>, kind: Kind) -> Cause {
     let mut sorted: Vec<&str> = there.iter().copied().collect();
     sorted.sort_unstable();
+    let add = if kind == Kind::Step { "; to add a container, give it an image" } else { "" };
     let hint = match nearest(name, sorted.iter().copied()) {
         Some(near) => format!(", did you mean {near:?}?"),
-        None if sorted.is_empty() => String::from("; the pod has none"),
-        None => format!("; the pod has {}", sorted.join(", ")),
+        None if sorted.is_empty() => format!("; the pod has none{add}"),
+        None => format!("; the pod has {}{add}", sorted.join(", ")),
     };
-    let add = if kind == Kind::Step { " To add a container, give it an image." } else { "" };
-    Cause::AbsentContainer { name: name.to_owned(), init, hint: format!("{hint}{add}") }
+    Cause::AbsentContainer { name: name.to_owned(), init, hint }
 }

@@ -20,6 +20,8 @@ pub(super) enum Id {
 struct Ids<'v> {
     known: Vec<Scalar<'v>>,
     index: HashMap<Scalar<'v>, usize>,
+    /// How many there may be.
+    expected: usize,
 }
 
 /// A scalar as Go's `==` sees it: equal only with the same type. Floats by their bits, zero without its sign.
@@ -60,7 +62,8 @@ impl<'v> Ids<'v> {
             }
         } else {
             if self.index.is_empty() {
-                self.index = self.known.iter().copied().zip(0..).collect();
+                self.index.reserve(self.expected);
+                self.index.extend(self.known.iter().copied().zip(0..));
             }
             let number = *self.index.entry(scalar).or_insert(next);
             if number != next {
@@ -93,7 +96,8 @@ pub(super) struct Keys {
 impl Keys {
     /// Reads the merge key of each item, or where there is none takes the item itself.
     pub(super) fn read(live: &[Value<'_>], patch: &[Value<'_>], order: &[Value<'_>], key: Option<&str>) -> Self {
-        let mut ids = Ids::default();
+        let expected = live.len() + patch.len() + order.len();
+        let mut ids = Ids { known: Vec::with_capacity(expected), index: HashMap::new(), expected };
         let mut all = |items| Self::of(&mut ids, items, key);
         let (live, patch, order) = (all(live), all(patch), all(order));
         Self { live, patch, order, distinct: ids.distinct() }

@@ -16,7 +16,7 @@ pub(super) fn merge<'a>(
 ) -> Result<Merged<'a>, Uncomparable> {
     let before: Vec<Id> = keys.live.iter().copied().flatten().collect();
     let named = Ranks::of(keys.patch.iter().copied().flatten(), keys.distinct);
-    let in_place = patch.is_empty() || capacity(live.len()) >= live.len() + patch.len();
+    let in_place = capacity(live.len()) >= live.len() + patch.len();
     live.extend(patch);
     let all = keys.live.iter().chain(&keys.patch).copied().flatten();
     let mut row = Row { places: (0..live.len()).collect(), ids: all.collect() };

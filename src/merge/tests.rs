@@ -155,6 +155,22 @@ fn a_deletion_beside_the_list_itself_comes_after_its_merge() {
     assert_eq!(merged(pod, patch).unwrap(), r#"{"securityContext":{"supplementalGroups":[1,4]}}"#);
 }
 
+/// What Go leaves behind a shortened list is only seen when the list is replaced and ordered besides.
+#[test]
+fn an_order_sees_what_deletions_left_behind_in_gos_memory() {
+    let pod = r#"{"containers":[{"name":"a"},{"name":"b"},{"name":"c"}]}"#;
+    let patch = |rest: &str| {
+        format!(
+            r#"{{"$setElementOrder/containers":[],"containers":[{{"name":"c","$patch":"delete"}},
+                {{"name":"b","$patch":"delete"}},{{"$patch":"replace"}},{rest}]}}"#
+        )
+    };
+    let expected = r#"{"containers":[{"name":"b"},{"name":"c"}]}"#;
+    for rest in [r#"{"name":"c"},{"name":"b"}"#, r#"{"name":"b"},{"name":"c"}"#] {
+        assert_eq!(merged(pod, &patch(rest)).unwrap(), expected);
+    }
+}
+
 #[test]
 fn text_of_the_patch_is_moved_and_not_copied() {
     let patch = String::from(r#"{"containers":[{"name":"new","image":"registry/image"}]}"#);

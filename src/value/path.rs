@@ -91,9 +91,9 @@ impl Path {
     pub fn find<'v, 'a>(&self, value: &'v Value<'a>) -> Option<&'v Value<'a>> {
         self.0.iter().try_fold(value, |value, segment| match (segment, value) {
             (Segment::Field(name), Value::Object(map)) => map.get(name),
-            (Segment::Item { key, value: wanted }, Value::List(items)) => items
-                .iter()
-                .find(|item| item.get(key).and_then(Value::scalar_text).is_some_and(|text| text == *wanted)),
+            (Segment::Item { key, value: wanted }, Value::List(items)) => {
+                items.iter().find(|item| item.get(key).and_then(Value::scalar_text).is_some_and(|text| text == *wanted))
+            }
             (Segment::Index(index), Value::List(items)) => items.get(*index),
             _ => None,
         })
@@ -124,7 +124,8 @@ impl Path {
         while !rest.is_empty() {
             let at = text.len() - rest.len();
             if let Some(inner) = rest.strip_prefix('[') {
-                let (segment, used) = Segment::in_brackets(inner).map_err(|(offset, what)| fail(at + 1 + offset, what))?;
+                let (segment, used) =
+                    Segment::in_brackets(inner).map_err(|(offset, what)| fail(at + 1 + offset, what))?;
                 path.push(segment);
                 rest = &inner[used..];
                 continue;

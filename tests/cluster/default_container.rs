@@ -33,14 +33,19 @@ fn a_job_without_containers_gets_the_default_one_with_the_image_that_its_layers_
     assert_eq!(container["command"], json!(["/bin/sh", "-c", "echo hi\nexit 0\n"]));
     assert_eq!(container["env"], json!([{"name": "A", "value": "b"}]));
     // The Job itself has name, command and image, and nothing else of the layers.
-    let of_job = plane.get_json(&["job", "layers", "-n", &namespace])["spec"]["template"]["spec"]["containers"][0].clone();
+    let of_job =
+        plane.get_json(&["job", "layers", "-n", &namespace])["spec"]["template"]["spec"]["containers"][0].clone();
     assert_eq!((&of_job["image"], &of_job["env"]), (&json!("layer:1"), &json!(null)));
 
     plane.kubectl(&["delete", "configmap", "image", "-n", &webhook.own]);
     let image = json!({"podlayer.dev/image": "own:1"});
     plane.apply(&job(&namespace, "own", &image, &empty).to_string());
     let container = pod_of(plane, &namespace, "own")["spec"]["containers"][0].clone();
-    assert_eq!((&container["image"], &container["command"]), (&json!("own:1"), &json!(null)), "the image's own entrypoint runs");
+    assert_eq!(
+        (&container["image"], &container["command"]),
+        (&json!("own:1"), &json!(null)),
+        "the image's own entrypoint runs"
+    );
 
     let bare = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": namespace,
         "labels": {"podlayer.dev/enabled": "true"}, "annotations": image}, "spec": {"containers": []}});

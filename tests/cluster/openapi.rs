@@ -6,7 +6,14 @@ use serde_json::Value;
 use crate::controlplane::ControlPlane;
 
 /// Compares one object type with its OpenAPI definition; goes on into the types of its fields.
-fn compare(definitions: &Value, definition: &str, ty: TypeId, path: &str, seen: &mut Vec<String>, wrong: &mut Vec<String>) {
+fn compare(
+    definitions: &Value,
+    definition: &str,
+    ty: TypeId,
+    path: &str,
+    seen: &mut Vec<String>,
+    wrong: &mut Vec<String>,
+) {
     if seen.iter().any(|known| known == definition) {
         return;
     }
@@ -32,7 +39,9 @@ fn compare(definitions: &Value, definition: &str, ty: TypeId, path: &str, seen: 
         loop {
             match POD.target(inner).1 {
                 Type::Slice(item) if kind(json) == "array" => (inner, json) = (*item, &json["items"]),
-                Type::Map(item) if json["additionalProperties"].is_object() => (inner, json) = (*item, &json["additionalProperties"]),
+                Type::Map(item) if json["additionalProperties"].is_object() => {
+                    (inner, json) = (*item, &json["additionalProperties"])
+                }
                 _ => break,
             }
         }

@@ -41,29 +41,31 @@ fn pod() -> impl Strategy<Value = Value> {
     let env = prop::collection::vec(letters(), 0..4);
     let step = prop::option::weighted(0.5, patch());
     let classes = prop::option::of(prop::sample::subsequence(vec!["l0", "l1", "l2", "l3"], 0..3));
-    (containers, env, step, classes, any::<bool>(), any::<bool>()).prop_map(|(names, env, step, classes, team, unknown)| {
-        let env: Vec<Value> = env.iter().map(|name| json!({"name": name, "value": "pod"})).collect();
-        let containers: Vec<Value> = names
+    (containers, env, step, classes, any::<bool>(), any::<bool>()).prop_map(
+        |(names, env, step, classes, team, unknown)| {
+            let env: Vec<Value> = env.iter().map(|name| json!({"name": name, "value": "pod"})).collect();
+            let containers: Vec<Value> = names
             .iter()
             .map(|name| json!({"name": name, "image": "pod", "env": env, "resources": {}, "futureField": {"x": null}}))
             .collect();
-        let mut labels = json!({"podlayer.dev/enabled": "true"});
-        let mut annotations = Map::new();
-        if team {
-            labels["team"] = json!("a");
-        }
-        if let Some(step) = step {
-            annotations.insert("podlayer.dev/pod-spec-patch".into(), Value::from(step.to_string()));
-        }
-        if let Some(classes) = classes {
-            annotations.insert("podlayer.dev/classes".into(), Value::from(classes.join(",")));
-        }
-        let mut spec = json!({"containers": containers, "serviceAccountName": "default", "restartPolicy": "Never"});
-        if unknown {
-            spec["unknownList"] = json!([null, {"a": [1.5, {"b": null}]}]);
-        }
-        json!({"metadata": {"generateName": "p-", "labels": labels, "annotations": annotations}, "spec": spec})
-    })
+            let mut labels = json!({"podlayer.dev/enabled": "true"});
+            let mut annotations = Map::new();
+            if team {
+                labels["team"] = json!("a");
+            }
+            if let Some(step) = step {
+                annotations.insert("podlayer.dev/pod-spec-patch".into(), Value::from(step.to_string()));
+            }
+            if let Some(classes) = classes {
+                annotations.insert("podlayer.dev/classes".into(), Value::from(classes.join(",")));
+            }
+            let mut spec = json!({"containers": containers, "serviceAccountName": "default", "restartPolicy": "Never"});
+            if unknown {
+                spec["unknownList"] = json!([null, {"a": [1.5, {"b": null}]}]);
+            }
+            json!({"metadata": {"generateName": "p-", "labels": labels, "annotations": annotations}, "spec": spec})
+        },
+    )
 }
 
 fn layer() -> impl Strategy<Value = LayerSource> {
@@ -74,28 +76,31 @@ fn layer() -> impl Strategy<Value = LayerSource> {
         "matchLabels: {team: a}",
         "matchExpressions: [{key: team, operator: DoesNotExist}]",
     ]);
-    let metadata = prop::sample::select(vec!["", "", "labels: {team: a}", "labels: {team: null}", "annotations: {n: x}"]);
+    let metadata =
+        prop::sample::select(vec!["", "", "labels: {team: a}", "labels: {team: null}", "annotations: {n: x}"]);
     let absent = prop::sample::select(vec!["Auto", "Auto", "Skip", "Add", "Error"]);
-    (kinds, 0..3i32, patch(), selector, metadata, absent).prop_map(|(kind, order, patch, selector, metadata, absent)| {
-        let mut data = vec![
-            ("podSpecPatch".to_owned(), patch.to_string()),
-            ("match".to_owned(), selector.to_owned()),
-            ("options".to_owned(), format!("absentContainers: {absent}")),
-        ];
-        if !metadata.is_empty() {
-            data.push(("podMetadata".to_owned(), metadata.to_owned()));
-        }
-        LayerSource {
-            namespace: "podlayer".into(),
-            labels: [
-                ("podlayer.dev/layer".to_owned(), kind.to_owned()),
-                ("podlayer.dev/order".to_owned(), order.to_string()),
-            ]
-            .into(),
-            data: data.into_iter().collect(),
-            ..LayerSource::default()
-        }
-    })
+    (kinds, 0..3i32, patch(), selector, metadata, absent).prop_map(
+        |(kind, order, patch, selector, metadata, absent)| {
+            let mut data = vec![
+                ("podSpecPatch".to_owned(), patch.to_string()),
+                ("match".to_owned(), selector.to_owned()),
+                ("options".to_owned(), format!("absentContainers: {absent}")),
+            ];
+            if !metadata.is_empty() {
+                data.push(("podMetadata".to_owned(), metadata.to_owned()));
+            }
+            LayerSource {
+                namespace: "podlayer".into(),
+                labels: [
+                    ("podlayer.dev/layer".to_owned(), kind.to_owned()),
+                    ("podlayer.dev/order".to_owned(), order.to_string()),
+                ]
+                .into(),
+                data: data.into_iter().collect(),
+                ..LayerSource::default()
+            }
+        },
+    )
 }
 
 /// A patch of a pod's spec.

@@ -8,5 +8,6 @@ mod certificates;
 mod drain;
 mod limits;
 mod requests;
+mod reviews;
 mod support;
 mod tls;

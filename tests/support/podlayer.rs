@@ -1,6 +1,7 @@
 //! The real `podlayer webhook`, as a process, registered with a real API server.
 
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
+#![allow(clippy::print_stderr, reason = "what the webhook logged is shown where a test fails")]
 
 use std::{
     collections::BTreeMap,
@@ -54,7 +55,9 @@ impl Webhook {
             .unwrap();
         let url = format!("https://127.0.0.1:{port}");
         let webhook = Self { child: Some(child), folder, url, admin, own, log };
-        wait_until(Duration::from_secs(60), "podlayer to be ready", || webhook.get("/readyz").starts_with("HTTP/1.1 200"));
+        wait_until(Duration::from_secs(60), "podlayer to be ready", || {
+            webhook.get("/readyz").starts_with("HTTP/1.1 200")
+        });
         webhook
     }
 
@@ -63,7 +66,13 @@ impl Webhook {
         let ca = std::fs::read(self.folder.path().join("certs/ca.crt")).unwrap();
         let client = |path: &str| json!({"url": format!("{}{path}", self.url), "caBundle": base64(&ca)});
         let selector = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
-        let hook = |name: &str, path: &str, group: &str, resource: &str, operations: &[&str], namespace: &str, condition: &str| {
+        let hook = |name: &str,
+                    path: &str,
+                    group: &str,
+                    resource: &str,
+                    operations: &[&str],
+                    namespace: &str,
+                    condition: &str| {
             json!({
                 "name": format!("{name}.podlayer.dev"), "clientConfig": client(path),
                 "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 5,
@@ -84,14 +93,26 @@ impl Webhook {
                    "metadata": {"name": format!("zz-podlayer-{namespace}")}, "webhooks": hooks})
         };
         let create = &["CREATE"][..];
-        plane.apply(&configuration("MutatingWebhookConfiguration", json!([
-            never(hook("pods", "/mutate", "", "pods", create, namespace, pod)),
-            never(hook("jobs", "/mutate", "batch", "jobs", create, namespace, job)),
-        ])).to_string());
-        plane.apply(&configuration("ValidatingWebhookConfiguration", json!([
-            hook("jobs", "/validate", "batch", "jobs", create, namespace, job),
-            hook("layers", "/validate", "", "configmaps", &["CREATE", "UPDATE"], &self.own, layer),
-        ])).to_string());
+        plane.apply(
+            &configuration(
+                "MutatingWebhookConfiguration",
+                json!([
+                    never(hook("pods", "/mutate", "", "pods", create, namespace, pod)),
+                    never(hook("jobs", "/mutate", "batch", "jobs", create, namespace, job)),
+                ]),
+            )
+            .to_string(),
+        );
+        plane.apply(
+            &configuration(
+                "ValidatingWebhookConfiguration",
+                json!([
+                    hook("jobs", "/validate", "batch", "jobs", create, namespace, job),
+                    hook("layers", "/validate", "", "configmaps", &["CREATE", "UPDATE"], &self.own, layer),
+                ]),
+            )
+            .to_string(),
+        );
         let probe = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace,
             "labels": {"podlayer.dev/enabled": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
         wait_until(Duration::from_secs(30), "the API server to call podlayer", || {
@@ -150,11 +171,14 @@ impl Webhook {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Ends it as a node does: SIGTERM; gives whether it ended well.
+    /// Tells it twice to stop, as somebody does who won't wait for open connections; gives whether it ended well.
     pub(crate) fn stop(&mut self) -> bool {
         let Some(mut child) = self.child.take() else { return true };
-        let ended = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-        assert!(ended.success());
+        wait_until(Duration::from_secs(60), "podlayer to end", || {
+            let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+            assert!(told.success());
+            child.try_wait().unwrap().is_some()
+        });
         child.wait().unwrap().success()
     }
 }

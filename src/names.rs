@@ -69,3 +69,5 @@ pub const PATH_LAYERS: &str = "/layers";
 
 /// Field manager of everything that podlayer applies.
 pub const FIELD_MANAGER: &str = "podlayer";
+/// Field manager of `caBundle` in the webhook configurations: its own, for an apply gives up whatever it leaves out.
+pub const FIELD_MANAGER_CA_BUNDLE: &str = "podlayer-ca-bundle";

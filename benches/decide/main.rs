@@ -67,11 +67,13 @@ fn run(measured: bool) -> Result<(), Box<dyn Error>> {
          Go is a webhook on controller-runtime's libraries; tuned, the best that those give.\n"
     ));
     measure(&reviews, &stacks, &mut peer, &mut report)?;
-    report
-        .line(format_args!("\nThe patches for {} layers; podlayer's has its stamp and its trail in it.\n", LAYERS[2]));
-    report.line(format_args!("{sizes}"));
     drop(peer);
-    measure_growth(&stacks[2], &folder, &mut report)?;
+    let recorded = stacks.iter().find(|stack| stack.is_recorded()).ok_or("no stack is the recorded one")?;
+    report.line(format_args!(
+        "\nThe patches for {} layers; podlayer's has its stamp and its trail in it.\n\n{sizes}",
+        recorded.count
+    ));
+    measure_growth(recorded, &folder, &mut report)?;
     let path = folder.join("decide.md");
     fs::write(&path, report.text).map_err(|error| format!("can't write {}: {error}", path.display()))?;
     Ok(())
@@ -114,7 +116,7 @@ fn measure(reviews: &[Review], stacks: &[Stack], peer: &mut Peer, report: &mut R
                 tuned.push(peer.time(review, stack, Mode::Tuned, tuned_count)?);
             }
             report.line(format_args!(
-                "| {} | {} | {own} | {raw} | {tuned} | {:.0} | {:.0} |",
+                "| {} | {} | {own} | {raw} | {tuned} | {:.1} | {:.1} |",
                 review.name,
                 stack.count,
                 raw.median() / own.median(),

@@ -57,7 +57,7 @@ fn difference<'v>(mut one: &'v Value, mut other: &'v Value) -> (String, &'v Valu
         let (step, pair) = match (one, other) {
             (Value::Array(ones), Value::Array(others)) => {
                 let at = ones.iter().zip(others).position(|(one, other)| one != other);
-                let at = at.unwrap_or(ones.len().min(others.len()));
+                let at = at.unwrap_or_else(|| ones.len().min(others.len()));
                 (at.to_string(), (ones.get(at), others.get(at)))
             }
             (Value::Object(ones), Value::Object(others)) => {

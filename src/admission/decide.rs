@@ -1,9 +1,7 @@
-use std::collections::BTreeMap;
-
 use super::{
-    OnStepError, Policy, Provenance, Request, default_container, job,
+    Denial, Policy, Provenance, Request, default_container, job,
+    judge::{Evaluation, evaluate},
     object::Pod,
-    passes::{self, Setting, Settled},
     provenance,
     stamp::{Skipped, Stamp, cut},
 };
@@ -15,10 +13,6 @@ use crate::{
     value::{Map, Value},
 };
 
-/// How many findings a refusal names; an author mends a few at a time.
-const MOST_FINDINGS: usize = 5;
-/// Longest text of a refusal, in characters (longer ones are cut by what shows them: Events at 1 KiB).
-const LONGEST_DENIAL: usize = 1024;
 /// Longest warning, in characters: what the API server is sure to pass on (KEP-2579: 120).
 const LONGEST_WARNING: usize = 120;
 /// All annotations of an object together, keys and values, in bytes (apimachinery's TotalAnnotationSizeLimitB).
@@ -56,38 +50,8 @@ pub enum Verdict {
     Untouched,
 }
 
-/// Why an object is refused.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Denial {
-    /// HTTP code: 422, since that is what CI systems show at once.
-    pub code: u16,
-    /// Kubernetes' reason: `Invalid`.
-    pub reason: &'static str,
-    /// What is wrong and where, one finding a line.
-    pub message: String,
-}
-
 /// A layer that was left out.
 pub type Skip = Skipped;
-
-/// A pod with its layers, before the stamp.
-pub(super) struct Evaluation<'a> {
-    pub settled: Settled<'a>,
-    pub skipped: Vec<Skipped>,
-    pub warnings: Vec<String>,
-    pub denial: Option<Denial>,
-}
-
-impl Denial {
-    /// A refusal that the author of the pod can mend.
-    pub(super) fn invalid(lines: &[String]) -> Self {
-        let mut message = lines.iter().take(MOST_FINDINGS).cloned().collect::<Vec<_>>().join("\n");
-        if lines.len() > MOST_FINDINGS {
-            message.push_str(&format!("\nand {} more", lines.len() - MOST_FINDINGS));
-        }
-        Self { code: 422, reason: "Invalid", message: cut(&message, LONGEST_DENIAL) }
-    }
-}
 
 impl Decision {
     /// podlayer has nothing to do with the object.
@@ -141,66 +105,6 @@ pub fn decide_pod(pod: &Pod<'_>, namespace: &str, snapshot: &Snapshot, policy: &
     let (step, unread) = read_step(pod, namespace);
     let evaluation = evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
     conclude(pod, evaluation, policy)
-}
-
-/// Puts the layers on a pod and judges the outcome. `unread` is what is wrong with a step patch that can't be read.
-pub(super) fn evaluate<'a>(
-    pod: &Pod<'a>,
-    namespace: &'a str,
-    snapshot: &'a Snapshot,
-    policy: &Policy,
-    step: Option<&'a Layer>,
-    unread: Vec<Complaint>,
-) -> Evaluation<'a> {
-    let mut start = pod.value.clone();
-    let bare = default_container::is_wanted(start.get("spec"));
-    if bare {
-        default_container::add(&mut start, &pod.facts(namespace), policy.default_image.as_deref());
-    }
-    let setting = Setting { snapshot, namespace, step, of_job: pod.of_job };
-    let mut settled = passes::settle(&setting, &pod.value, &start);
-
-    // What the author of the pod must mend…
-    let mut faults: Vec<String> =
-        settled.unresolved.iter().map(|fault| Printable(&fault.to_string()).to_string()).collect();
-    faults.extend(unread.iter().map(ToString::to_string));
-    faults.extend(settled.failed.remove(&LayerId::STEP).iter().map(ToString::to_string));
-    // …and what an admin must.
-    let required = |id: &LayerId| snapshot.layers().any(|layer| layer.id == *id && layer.options.required);
-    let failed: BTreeMap<_, _> = std::mem::take(&mut settled.failed);
-    let (fatal, passed_over): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(id, _)| required(id));
-
-    let mut skipped = Vec::new();
-    let mut warnings = Vec::new();
-    let mut skip = |layer: &LayerId, why: &str| {
-        warnings.push(warning(&format!("layer {layer} skipped: {why}")));
-        skipped.push(Skipped::new(layer.clone(), why));
-    };
-    for (id, complaint) in &passed_over {
-        skip(id, &complaint.to_string());
-    }
-    let mut lines = Vec::new();
-    match policy.on_step_error {
-        OnStepError::Deny => lines.append(&mut faults),
-        OnStepError::Ignore => faults.iter().for_each(|fault| skip(&LayerId::STEP, fault)),
-    }
-    lines.extend(fatal.iter().map(|(id, complaint)| format!("required layer {id} failed: {complaint}")));
-    if bare && lines.is_empty() && default_container::image(settled.pod.get("spec")).is_none() {
-        lines.push(format!(
-            "{} has no image: set annotation {}, or an image for {} in a layer, or --default-image",
-            names::DEFAULT_CONTAINER,
-            names::IMAGE,
-            names::DEFAULT_CONTAINER
-        ));
-    }
-    if lines.is_empty() && default_container::is_wanted(settled.pod.get("spec")) {
-        lines.push("the layers take away every container of the pod, one must stay".into());
-    }
-    for layer in &settled.audited {
-        skipped.push(Skipped::new(layer.id.clone(), "audit mode"));
-    }
-    let denial = (!lines.is_empty()).then(|| Denial::invalid(&lines));
-    Evaluation { settled, skipped, warnings, denial }
 }
 
 /// A pod before and after its layers, with the stack that made the difference: what `explain` reads.

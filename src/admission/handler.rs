@@ -111,9 +111,10 @@ impl Handler {
             tracing::error!(uid = %request.uid, namespace = %request.namespace, fault = %fault, "fault, please report it");
         }
         let denial = match &decision.verdict {
-            Verdict::Denied(denial) => Some(tracing::field::display(&denial.message)),
+            Verdict::Denied(denial) => Some(tracing::field::display(&denial.whereabouts)),
             Verdict::Allowed | Verdict::Untouched => None,
         };
+        let skipped = decision.skipped.iter().map(|skip| skip.layer.to_string()).collect::<Vec<_>>().join(",");
         let level_up = denial.is_some() || !decision.skipped.is_empty();
         let layers = decision.layers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let asked = match ask {
@@ -123,7 +124,7 @@ impl Handler {
         if level_up {
             tracing::info!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, layers, skipped = decision.skipped.len(), denial, "decided"
+                name = %request.name, layers, skipped, denial, "decided"
             );
         } else {
             tracing::debug!(

@@ -8,6 +8,7 @@ use super::{
     Decision, Denial, Mutate, Policy, Template, Verdict,
     decide::{decide_pod, unreadable, warning},
     default_container,
+    judge::Fault,
 };
 use crate::{diff, layers::Snapshot, names, schema::POD};
 
@@ -30,8 +31,8 @@ pub(super) fn mutate(text: &str, namespace: &str, snapshot: &Snapshot, policy: &
         return Decision::denied(denial);
     }
     let Some(image) = decided.default_image else {
-        let line = format!("{} has no image: set annotation {}", names::DEFAULT_CONTAINER, names::IMAGE);
-        return Decision::denied(Denial::invalid(&[line]));
+        let text = format!("{} has no image: set annotation {}", names::DEFAULT_CONTAINER, names::IMAGE);
+        return Decision::denied(Denial::invalid(&[Fault::plain(text)]));
     };
     let mut after = pod.value.clone();
     let facts = pod.facts(namespace);

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Decision, Denial, Policy, Request, Verdict, decide::unreadable, job, object::ObjectError};
+use super::{Decision, Denial, Policy, Request, Verdict, decide::unreadable, job, judge::Fault, object::ObjectError};
 use crate::{
     layers::{self, LayerSource, Scope, Snapshot},
     names,
@@ -55,8 +55,8 @@ fn config_map(text: &str, namespace: &str, policy: &Policy) -> Decision {
     match layers::parse(&source, Scope { own_namespace: &policy.own_namespace }) {
         Ok(_) => Decision { verdict: Verdict::Allowed, ..Decision::untouched() },
         Err(error) => {
-            let lines: Vec<String> = error.0.iter().map(ToString::to_string).collect();
-            Decision::denied(Denial::invalid(&lines))
+            let faults: Vec<Fault> = error.0.iter().map(Fault::from).collect();
+            Decision::denied(Denial::invalid(&faults))
         }
     }
 }

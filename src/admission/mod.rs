@@ -13,6 +13,7 @@ mod decide;
 mod default_container;
 pub mod handler;
 mod job;
+mod judge;
 mod layer_check;
 mod object;
 mod passes;
@@ -23,7 +24,8 @@ mod response;
 pub mod review;
 mod stamp;
 
-pub use decide::{Decision, Denial, Skip, Trace, Verdict, decide, decide_pod, trace};
+pub use decide::{Decision, Skip, Trace, Verdict, decide, decide_pod, trace};
+pub use judge::Denial;
 pub use layer_check::check_layer;
 pub use object::{ObjectError, Pod, Template};
 pub use policy::{Mutate, OnStepError, Policy, Provenance};

@@ -1,18 +1,18 @@
 //! Putting a stack of layers on a pod until nothing changes any more.
 //!
 //! One pass is enough for nearly every pod. Another follows if a layer added a container (an earlier layer may have
-//! been waiting for it), changed metadata that some `match` reads, failed while others changed the pod, or uses
-//! directives. What still changes things after [`PASSES`] passes can't be given a sense and fails.
+//! been waiting for it), put items into another order, changed metadata that some `match` reads, failed while others
+//! changed the pod, or uses directives. What still changes things after [`PASSES`] passes can't be given a sense and fails.
 //!
 //! A layer that fails leaves no trace: the merge works in place, so the pod as it was is put back. Copies are made only
 //! once a layer has failed; until then the work is done on hope.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{object::facts, protect};
 use crate::{
-    layers::{Cause, Complaint, Kind, Layer, LayerId, Mode, Place, Snapshot, Unresolved, targets},
-    merge, names,
+    layers::{Cause, Complaint, Layer, LayerId, Mode, Place, Snapshot, Unresolved, targets},
+    merge,
     schema::POD,
     value::{Map, Path, Segment, Value},
 };
@@ -47,6 +47,17 @@ pub(super) struct Settled<'a> {
     pub unresolved: Vec<Unresolved>,
 }
 
+impl Settled<'_> {
+    /// Whether two outcomes are the same to everybody who is told of them.
+    fn is_as(&self, other: &Self) -> bool {
+        let told = |settled: &Self| {
+            let failed = settled.failed.iter().map(|(id, complaint)| (id.clone(), complaint.to_string()));
+            (settled.stack.iter().map(|layer| layer.id.clone()).collect::<Vec<_>>(), failed.collect::<Vec<_>>())
+        };
+        self.pod == other.pod && told(self) == told(other)
+    }
+}
+
 /// What one pass did.
 struct Pass<'a> {
     stack: Vec<&'a Layer>,
@@ -62,18 +73,38 @@ struct Pass<'a> {
 struct Effect {
     skipped: Vec<String>,
     added_container: bool,
+    /// Items that were there changed their order, which another layer may have given them.
+    moved: bool,
     changed_metadata: bool,
 }
 
 /// Applies the stack to `start` until it comes to rest. `original` is the pod as it was sent.
+///
+/// Where a layer failed, what remains may give it or another a second chance when the pod is decided again; so the
+/// outcome is decided again here, until it is its own.
 pub(super) fn settle<'a>(setting: &Setting<'a>, original: &Value<'a>, start: &Value<'a>) -> Settled<'a> {
+    let mut settled = settle_once(setting, original, start);
+    for _ in 0..PASSES {
+        if settled.failed.is_empty() {
+            break;
+        }
+        let again = settle_once(setting, &settled.pod, &settled.pod);
+        let same = again.is_as(&settled);
+        settled = again;
+        if same {
+            break;
+        }
+    }
+    settled
+}
+
+fn settle_once<'a>(setting: &Setting<'a>, original: &Value<'a>, start: &Value<'a>) -> Settled<'a> {
     let mut given_up = BTreeMap::new();
     let mut careful = false;
     // Every round but the last gives up at least one layer more, or starts to be careful.
     loop {
         match attempt(setting, original, start, &given_up, careful) {
-            Ok(settled) => {
-                let mut settled = settled;
+            Ok(mut settled) => {
                 settled.failed.append(&mut given_up);
                 return settled;
             }
@@ -96,22 +127,31 @@ fn attempt<'a>(
     careful: bool,
 ) -> Result<Settled<'a>, GivenUp> {
     let mut pod = start.clone();
-    let mut applied_before: Vec<LayerId> = Vec::new();
+    let mut applied_before: Vec<&Layer> = Vec::new();
     for round in 1..=PASSES {
         let before = (round > 1).then(|| pod.clone());
         let pass = one_pass(setting, original, &mut pod, given_up, careful)?;
         let changed = before.as_ref().is_none_or(|before| *before != pod);
         // What had its say in an earlier pass and can't have it now has left a trace: do without it from the start.
         let Pass { stack, unresolved, mut failed, audited, absent, again } = pass;
-        let late: Vec<LayerId> = failed.keys().filter(|id| applied_before.contains(id)).cloned().collect();
-        let regretted: GivenUp = late.iter().filter_map(|id| failed.remove_entry(id)).collect();
+        let now: HashSet<&LayerId> = stack.iter().map(|layer| &layer.id).collect();
+        let gone = || applied_before.iter().filter(|layer| !now.contains(&layer.id));
+        let late = gone().filter_map(|layer| failed.remove_entry(&layer.id));
+        let mut regretted: GivenUp = late.collect();
+        if regretted.is_empty() {
+            // The others left because their match no longer fits. One at a time, for it may be this one's doing that the
+            // next doesn't fit.
+            let unmatched =
+                |layer: &&Layer| Complaint { cause: Cause::Unmatched, place: layer.place.clone(), at: None };
+            regretted.extend(gone().take(1).map(|layer| (layer.id.clone(), unmatched(layer))));
+        }
         if !regretted.is_empty() {
             return Err(regretted);
         }
         if !changed || !again {
             return Ok(Settled { pod, stack, failed, audited, absent, unresolved });
         }
-        applied_before = stack.iter().map(|layer| layer.id.clone()).collect();
+        applied_before = stack;
     }
     let restless = restless(setting, original, &mut pod, given_up);
     // INVARIANT: the last pass changed the pod, so looking twice more finds who does, unless it stopped just then: then
@@ -128,7 +168,7 @@ fn restless<'a>(setting: &Setting<'a>, original: &Value<'a>, pod: &mut Value<'a>
             let before = pod.clone();
             // A failure is a change as well: it must not be called settled.
             if apply(setting, original, pod, layer).is_err() || *pod != before {
-                restless.insert(layer.id.clone(), unsettled(place(layer)));
+                restless.insert(layer.id.clone(), unsettled(layer.place.clone()));
             }
         }
     }
@@ -137,7 +177,7 @@ fn restless<'a>(setting: &Setting<'a>, original: &Value<'a>, pod: &mut Value<'a>
 
 fn everything<'a>(setting: &Setting<'a>, pod: &Value<'a>, given_up: &GivenUp) -> GivenUp {
     let stack = stack_of(setting, pod, given_up).0;
-    stack.into_iter().map(|layer| (layer.id.clone(), unsettled(place(layer)))).collect()
+    stack.into_iter().map(|layer| (layer.id.clone(), unsettled(layer.place.clone()))).collect()
 }
 
 fn unsettled(place: Place) -> Complaint {
@@ -174,6 +214,7 @@ fn one_pass<'a>(
         match apply(setting, original, pod, layer) {
             Ok(effect) if !audit => {
                 pass.again |= effect.added_container
+                    || effect.moved
                     || (effect.changed_metadata && setting.snapshot.reads_metadata())
                     || !layer.idempotent;
                 if !effect.skipped.is_empty() {
@@ -202,7 +243,7 @@ fn apply<'a>(
     pod: &mut Value<'a>,
     layer: &'a Layer,
 ) -> Result<Effect, Complaint> {
-    let complain = |cause: Cause, at| Complaint { cause, place: place(layer), at };
+    let complain = |cause: Cause, at| Complaint { cause, place: layer.place.clone(), at };
     let mut patch = layer.patch.value.borrowed();
     let absent = targets::select(&mut patch, pod.get("spec"), layer.options.absent_containers, layer.id.kind).map_err(
         |cause| {
@@ -210,12 +251,14 @@ fn apply<'a>(
             complain(cause, at)
         },
     )?;
+    let mut moved = false;
     if patch.as_object().is_some_and(|patch| !patch.is_empty()) {
         let spec = part(pod, "spec");
-        merge::apply(spec, patch, POD.pod_spec(), merge::Mode::Lenient).map_err(|error| {
+        let merged = merge::apply(spec, patch, POD.pod_spec(), merge::Mode::Lenient).map_err(|error| {
             let at = layer.patch.locate(&error.path);
             complain(Cause::Merge(Box::new(error.under(&Path::field("spec")))), Some(at))
         })?;
+        moved = merged.0;
         if layer.can_leak {
             let none = Value::Null;
             merge::finalise(spec, original.get("spec").unwrap_or(&none), POD.pod_spec());
@@ -232,7 +275,7 @@ fn apply<'a>(
     }
     let changed_metadata = !layer.metadata.is_empty()
         && part(pod, "metadata").as_object_mut().is_some_and(|metadata| layer.metadata.apply(metadata));
-    Ok(Effect { added_container: !absent.added.is_empty(), skipped: absent.skipped, changed_metadata })
+    Ok(Effect { added_container: !absent.added.is_empty(), moved, skipped: absent.skipped, changed_metadata })
 }
 
 /// A part of the pod, made if it isn't there.
@@ -248,14 +291,6 @@ fn part<'p, 'a>(pod: &'p mut Value<'a>, key: &'static str) -> &'p mut Value<'a> 
     }
     #[allow(clippy::expect_used)]
     map.get_mut(key).expect("the key was put there")
-}
-
-/// Whose text a complaint about a layer points into.
-pub(super) fn place(layer: &Layer) -> Place {
-    match layer.id.kind {
-        Kind::Step => Place::Annotation(names::STEP_PATCH),
-        _ => Place::ConfigMap { title: layer.title.clone(), key: Some(names::KEY_PATCH.into()) },
-    }
 }
 
 fn absent_path(cause: &Cause) -> Option<Path> {

@@ -56,7 +56,7 @@ struct AuditAnnotations {
 /// The answer to a review that was read.
 pub fn respond(uid: &str, decision: &Decision) -> Vec<u8> {
     let status = match &decision.verdict {
-        Verdict::Denied(Denial { code, reason, message }) => Some(Status { code: *code, reason, message }),
+        Verdict::Denied(Denial { code, reason, message, .. }) => Some(Status { code: *code, reason, message }),
         Verdict::Allowed | Verdict::Untouched => None,
     };
     let list = |ids: &mut dyn Iterator<Item = String>| ids.collect::<Vec<_>>().join(",");

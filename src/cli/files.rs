@@ -50,10 +50,14 @@ impl LayerFiles {
     }
 }
 
-/// The texts of files and folders.
+/// The texts of files and folders; `-` is stdin.
 pub(super) fn texts(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, CliError> {
     let mut files = Vec::new();
     for path in paths {
+        if path == Path::new("-") {
+            files.push(path.clone());
+            continue;
+        }
         let metadata = fs::metadata(path).map_err(|error| CliError::file("read", path, error))?;
         if metadata.is_dir() {
             files.extend(in_folder(path)?);
@@ -61,11 +65,7 @@ pub(super) fn texts(paths: &[PathBuf]) -> Result<Vec<(PathBuf, String)>, CliErro
             files.push(path.clone());
         }
     }
-    let read = |path: PathBuf| match fs::read_to_string(&path) {
-        Ok(text) => Ok((path, text)),
-        Err(error) => Err(CliError::file("read", &path, error)),
-    };
-    files.into_iter().map(read).collect()
+    files.into_iter().map(|path| text_of(&path).map(|(text, _)| (path, text))).collect()
 }
 
 fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, CliError> {

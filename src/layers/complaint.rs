@@ -69,6 +69,9 @@ pub enum Cause {
     /// The patch has a field that pods don't have, a value of the wrong type, or something refused.
     #[error("{0}")]
     Schema(Box<Finding>),
+    /// The layer's `match` doesn't fit the pod that it and the other layers make.
+    #[error("its match does not fit the pod that the layers make")]
+    Unmatched,
     /// The layer's effect on the pod never came to rest.
     #[error("never comes to rest: it and other layers undo each other's work")]
     Unsettled,
@@ -77,11 +80,31 @@ pub enum Cause {
     Yaml(#[source] Box<yaml::Error>),
 }
 
-impl fmt::Display for Complaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Complaint {
+    /// Where the fault is, without a word of what stands there: all that a log may hold of a pod.
+    pub fn whereabouts(&self) -> String {
+        let path = match &self.cause {
+            Cause::Merge(error) => error.path.to_string(),
+            Cause::Protected { path, .. } => path.to_string(),
+            Cause::Schema(finding) => finding.path.to_string(),
+            _ => String::new(),
+        };
+        let at = self.at.map(|at| format!(", {at}")).unwrap_or_default();
+        let comma = if path.is_empty() { "" } else { ", " };
+        format!("{}{comma}{}{at}", Printable(&path), self.place)
+    }
+
+    /// The cause and the text it is about, without the position in that text: for where a better position is known.
+    pub fn without_position(&self) -> String {
         let cause = self.cause.to_string();
         let comma = if cause.ends_with('?') { "" } else { "," };
-        write!(f, "{}{comma} {}", Printable(&cause), self.place)?;
+        format!("{}{comma} {}", Printable(&cause), self.place)
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.without_position())?;
         match self.at {
             Some(at) => write!(f, ", {at}"),
             None => Ok(()),

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use super::{MetadataPatch, Options, Selector, trail::Assertion};
+use super::{MetadataPatch, Options, Place, Selector, trail::Assertion};
 use crate::value::Document;
 
 /// One layer, ready to apply.
@@ -12,6 +12,8 @@ pub struct Layer {
     pub namespace: Option<String>,
     /// Where it comes from, as people name it: `ConfigMap podlayer/base`.
     pub title: String,
+    /// Which text its patch stands in; what is wrong with it on some pod is told with it.
+    pub place: Place,
     /// Its place among the layers of its kind; ties go by name.
     pub order: i64,
     /// Which pods it is for.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cause, Complaint, Kind, Layer, LayerId, LayerSource, ParseError, Place, Scope, parse, parse_bare};
+use super::{Cause, Complaint, Layer, LayerSource, ParseError, Place, Scope, parse, parse_bare};
 use crate::{
     names,
     value::{Document, Marks, Position, Value},
@@ -53,6 +53,9 @@ fn read_one(
     };
     match document.value.get("kind").map(|kind| kind.as_str().unwrap_or_default()) {
         Some("ConfigMap") => {
+            if let Some((key, marks)) = not_text(&document) {
+                return complain(format!("data.{key} must be text: write it as a block after |"), marks.at);
+            }
             let source = source(&document);
             parse(&source, scope).map_err(|error| in_file(error, text, &document, start, &place))
         }
@@ -93,7 +96,15 @@ pub fn documents(text: &str) -> Vec<(u32, &str)> {
     parts
 }
 
-/// A ConfigMap out of a manifest; what isn't text is kept as text, so that the parser complains and not the reader.
+/// The first key of a ConfigMap's data whose value isn't text, as when somebody forgot the `|`.
+fn not_text(document: &Document) -> Option<(&str, &Marks)> {
+    let (data, marks) = child(&document.value, &document.marks, "data")?;
+    let entries = data.as_object()?.iter().zip(&marks.children);
+    let mut entries = entries.filter(|((_, value), _)| value.as_str().is_none());
+    entries.next().map(|((key, _), marks)| (key, marks))
+}
+
+/// A ConfigMap out of a manifest.
 fn source(document: &Document) -> LayerSource {
     let texts = |value: Option<&Value<'_>>| -> BTreeMap<String, String> {
         let entries = value.and_then(Value::as_object).into_iter().flat_map(|map| map.iter());
@@ -149,11 +160,6 @@ pub fn inside(text: &str, scalar: Position, at: Option<Position>) -> Position {
 fn shifted(error: ParseError, start: Position) -> ParseError {
     let shift = |complaint: Complaint| Complaint { at: complaint.at.map(|at| at.within(start, 0)), ..complaint };
     ParseError(error.0.into_iter().map(shift).collect())
-}
-
-/// The name under which a file's bare patch is known: a default layer of order 0.
-pub fn bare_id(stem: &str) -> LayerId {
-    LayerId { kind: Kind::Default, name: stem.to_owned() }
 }
 
 #[cfg(test)]

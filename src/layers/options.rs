@@ -45,7 +45,10 @@ impl Options {
         let known = ["mode", "apply", "required", "absentContainers", "unionLists"];
         let fields = Fields::document(document, "options", &known, place.clone())?;
         let unsupported = |key: &str, entry: super::fields::Entry<'_>| {
-            fields.complaint(format!("options.{key} is not supported by this version of podlayer"), entry.marks.shown())
+            fields.complaint(
+                format!("options.{key} is not supported by this version of podlayer, leave it out"),
+                entry.marks.shown(),
+            )
         };
         if let Some(entry) = fields.get("apply")
             && !fields.choice("apply", &[("IfAbsent", false), ("Override", true)])?.unwrap_or(true)

@@ -5,9 +5,9 @@ use sha2::{Digest, Sha256};
 use super::{Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, trail};
 use crate::{
     merge, names,
-    schema::{self, CheckOptions, POD, nearest},
+    schema::{self, CheckOptions, Finding, FindingKind, POD, Wanted, nearest},
     value::{Document, Path, Value, to_json},
-    yaml,
+    yaml::{self, Parsed},
 };
 
 /// What the parser must know of the installation.
@@ -40,97 +40,139 @@ impl std::error::Error for ParseError {}
 /// # Errors
 /// Everything that is wrong with it, each with its place.
 pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError> {
-    let mut complaints = Vec::new();
-    let whole = Place::ConfigMap { title: source.title(), key: None };
-    let place = |key: &str| Place::ConfigMap { title: source.title(), key: Some(key.to_owned()) };
-    let mut complain =
-        |cause: String, place: Place| complaints.push(Complaint { cause: Cause::Config(cause), place, at: None });
-
+    let mut reader = Reader { source, complaints: Vec::new() };
     let of_cluster = source.namespace.is_empty() || source.namespace == scope.own_namespace;
-    let kind = match (source.labels.get(names::LAYER).map(String::as_str), of_cluster) {
-        (Some("default"), true) => Kind::Default,
-        (Some("default"), false) => Kind::NamespaceDefault,
-        (Some("class"), true) => Kind::Class,
-        (Some("class"), false) => Kind::NamespaceClass,
-        (Some("step-rules"), _) => {
-            complain("step-rules are not supported by this version of podlayer".into(), whole.clone());
-            Kind::Default
-        }
-        (Some(other), _) => {
-            let hint = nearest(other, ["default", "class"]);
-            let hint =
-                hint.map_or_else(|| ", write default or class".into(), |near| format!(", did you mean {near:?}?"));
-            complain(format!("label {}: unknown kind of layer {other:?}{hint}", names::LAYER), whole.clone());
-            Kind::Default
-        }
-        (None, _) => {
-            complain(format!("label {} is missing, write default or class", names::LAYER), whole.clone());
-            Kind::Default
-        }
-    };
-    let order = source.labels.get(names::ORDER).map_or(Ok(0), |text| text.parse::<i64>());
-    let order = order.unwrap_or_else(|_| {
-        let text = source.labels.get(names::ORDER).map_or("", String::as_str);
-        complain(format!("label {}: a whole number is wanted, got {text:?}", names::ORDER), whole.clone());
-        0
-    });
+    let kind = reader.kind(of_cluster);
+    let order = reader.order();
+    if source.name.is_empty() {
+        reader.complain("metadata.name is missing: it is the name of the layer".into());
+    }
     for key in &source.binary_keys {
-        complain(format!("binaryData {key:?} is not read, put the text under data"), whole.clone());
+        reader.complain(format!("binaryData {key:?} is not read, put the text under data"));
     }
-
-    let known = [names::KEY_PATCH, names::KEY_METADATA, names::KEY_MATCH, names::KEY_OPTIONS];
-    let mut texts: [Option<(&str, &str)>; 4] = [None; 4];
-    for (key, text) in &source.data {
-        let base = key.strip_suffix(".yaml").unwrap_or(key);
-        match known.iter().position(|known| *known == base) {
-            Some(at) if texts[at].is_some() => {
-                complain(format!("{base} is given twice, with and without .yaml: keep one"), whole.clone());
-            }
-            Some(at) => texts[at] = Some((key, text)),
-            None => {
-                let near = nearest(base, known);
-                let hint = near.map_or_else(
-                    || format!(", a layer has {}", known.join(", ")),
-                    |near| format!(", did you mean {near:?}?"),
-                );
-                complain(format!("unknown key {key:?}{hint}"), whole.clone());
-            }
+    let texts = reader.texts();
+    if kind.is_class() && texts[KEYS.len() - 2].is_none() {
+        reader.complain("a class needs the key match, write match: \"{}\" if every pod may ask for it".into());
+    }
+    let [patch, metadata, selector, options] = texts.map(|text| reader.document(text));
+    let metadata = reader.part(metadata, MetadataPatch::parse);
+    let selector = reader.part(selector, Selector::parse);
+    let options = reader.part(options, Options::parse);
+    let (patch, place) = match patch {
+        Some((parsed, place)) => {
+            reader.complaints.extend(check(&parsed, &place, CheckOptions { step: false }));
+            (parsed.document, place)
         }
-    }
-    let [patch_text, metadata_text, match_text, options_text] = texts;
-    if kind.is_class() && match_text.is_none() {
-        complain("a class needs the key match, write match: \"{}\" if every pod may ask for it".into(), whole);
-    }
-
-    let mut read = |text: Option<(&str, &str)>| -> Option<(Document, Place)> {
-        let (key, text) = text?;
-        match yaml::parse(text, &yaml::Options::LAYER) {
-            Ok(parsed) => Some((parsed.document, place(key))),
-            Err(error) => {
-                let at = Some(error.at());
-                complaints.push(Complaint { cause: Cause::Yaml(Box::new(error)), place: place(key), at });
-                None
-            }
-        }
+        None => (Document::empty(), reader.place(None)),
     };
-    let (patch, metadata, selector, options) =
-        (read(patch_text), read(metadata_text), read(match_text), read(options_text));
-    let metadata = part(metadata, &mut complaints, MetadataPatch::parse);
-    let selector = part(selector, &mut complaints, Selector::parse);
-    let options = part(options, &mut complaints, Options::parse);
-    let patch = match patch {
-        Some((document, place)) => {
-            complaints.extend(check(&document, &place, CheckOptions { step: false }));
-            document
-        }
-        None => Document::empty(),
-    };
-    if !complaints.is_empty() {
-        return Err(ParseError(complaints));
+    if !reader.complaints.is_empty() {
+        return Err(ParseError(reader.complaints));
     }
     let id = LayerId { kind, name: source.name.clone() };
     let namespace = (!of_cluster).then(|| source.namespace.clone());
-    Ok(Layer::assemble(Parts { id, namespace, title: source.title(), order, selector, options, patch, metadata }))
+    let title = source.title();
+    Ok(Layer::assemble(Parts { id, namespace, title, place, order, selector, options, patch, metadata }))
+}
+
+/// The keys of a layer's data; `match` is the last but one.
+const KEYS: [&str; 4] = [names::KEY_PATCH, names::KEY_METADATA, names::KEY_MATCH, names::KEY_OPTIONS];
+
+/// A ConfigMap being read, with what is wrong with it so far.
+struct Reader<'s> {
+    source: &'s LayerSource,
+    complaints: Vec<Complaint>,
+}
+
+impl<'s> Reader<'s> {
+    /// Says what is wrong with the ConfigMap as a whole.
+    fn complain(&mut self, cause: String) {
+        let place = self.place(None);
+        self.complaints.push(Complaint { cause: Cause::Config(cause), place, at: None });
+    }
+
+    fn place(&self, key: Option<&str>) -> Place {
+        Place::ConfigMap { title: self.source.title(), key: key.map(str::to_owned) }
+    }
+
+    /// Which tier the ConfigMap says it is of; any, where what it says is wrong.
+    fn kind(&mut self, of_cluster: bool) -> Kind {
+        match (self.source.labels.get(names::LAYER).map(String::as_str), of_cluster) {
+            (Some("default"), true) => return Kind::Default,
+            (Some("default"), false) => return Kind::NamespaceDefault,
+            (Some("class"), true) => return Kind::Class,
+            (Some("class"), false) => return Kind::NamespaceClass,
+            (Some("step-rules"), _) => self.complain("step-rules are not supported by this version of podlayer".into()),
+            (Some(other), _) => {
+                let hint = nearest(other, ["default", "class"]);
+                let hint =
+                    hint.map_or_else(|| ", write default or class".into(), |near| format!(", did you mean {near:?}?"));
+                self.complain(format!("label {}: unknown kind of layer {other:?}{hint}", names::LAYER));
+            }
+            (None, _) => self.complain(format!("label {} is missing, write default or class", names::LAYER)),
+        }
+        Kind::Default
+    }
+
+    fn order(&mut self) -> i64 {
+        let Some(text) = self.source.labels.get(names::ORDER) else { return 0 };
+        text.parse().unwrap_or_else(|_| {
+            self.complain(format!("label {}: a whole number is wanted, got {text:?}", names::ORDER));
+            0
+        })
+    }
+
+    /// The text under each of [`KEYS`], with the key as it is written.
+    fn texts(&mut self) -> [Option<(&'s str, &'s str)>; 4] {
+        let mut texts = [None; 4];
+        for (key, text) in &self.source.data {
+            let base = key.strip_suffix(".yaml").unwrap_or(key);
+            match KEYS.iter().position(|known| *known == base) {
+                Some(at) if texts[at].is_some() => {
+                    self.complain(format!("{base} is given twice, with and without .yaml: keep one"));
+                }
+                Some(at) => texts[at] = Some((key.as_str(), text.as_str())),
+                None => {
+                    let hint = match nearest(base, KEYS) {
+                        Some(near) => format!(", did you mean {near:?}?"),
+                        None => format!(", a layer has {}", KEYS.join(", ")),
+                    };
+                    self.complain(format!("unknown key {key:?}{hint}"));
+                }
+            }
+        }
+        texts
+    }
+
+    fn document(&mut self, text: Option<(&str, &str)>) -> Option<(Parsed, Place)> {
+        let (key, text) = text?;
+        let place = self.place(Some(key));
+        match read(text, place.clone()) {
+            Ok(parsed) => Some((parsed, place)),
+            Err(complaint) => {
+                self.complaints.push(complaint);
+                None
+            }
+        }
+    }
+
+    fn part<T: Default>(
+        &mut self,
+        text: Option<(Parsed, Place)>,
+        parse: impl FnOnce(&Document, &Place) -> Result<T, Complaint>,
+    ) -> T {
+        let Some((parsed, place)) = text else { return T::default() };
+        parse(&parsed.document, &place).unwrap_or_else(|complaint| {
+            self.complaints.push(complaint);
+            T::default()
+        })
+    }
+}
+
+fn read(text: &str, place: Place) -> Result<Parsed, Complaint> {
+    yaml::parse(text, &yaml::Options::LAYER).map_err(|error| {
+        let at = Some(error.at());
+        Complaint { cause: Cause::Yaml(Box::new(error)), place, at }
+    })
 }
 
 /// Reads a bare patch (a file with nothing but the patch) as a default layer of order 0.
@@ -158,14 +200,8 @@ fn parse_text(
     place: Place,
     options: CheckOptions,
 ) -> Result<Layer, ParseError> {
-    let document = match yaml::parse(text, &yaml::Options::LAYER) {
-        Ok(parsed) => parsed.document,
-        Err(error) => {
-            let at = Some(error.at());
-            return Err(ParseError(vec![Complaint { cause: Cause::Yaml(Box::new(error)), place, at }]));
-        }
-    };
-    let complaints = check(&document, &place, options);
+    let parsed = read(text, place.clone()).map_err(|complaint| ParseError(vec![complaint]))?;
+    let complaints = check(&parsed, &place, options);
     if !complaints.is_empty() {
         return Err(ParseError(complaints));
     }
@@ -173,40 +209,35 @@ fn parse_text(
         id,
         namespace: None,
         title,
+        place,
         order: 0,
         selector: Selector::default(),
         options: Options::default(),
-        patch: document,
+        patch: parsed.document,
         metadata: MetadataPatch::default(),
     }))
 }
 
-fn check(document: &Document, place: &Place, options: CheckOptions) -> Vec<Complaint> {
-    schema::check(document, POD.pod_spec(), &Path::field("spec"), options)
-        .into_iter()
-        .map(|finding| {
-            let at = Some(finding.at);
-            Complaint { cause: Cause::Schema(Box::new(finding)), place: place.clone(), at }
-        })
-        .collect()
-}
-
-fn part<T: Default>(
-    text: Option<(Document, Place)>,
-    complaints: &mut Vec<Complaint>,
-    parse: impl FnOnce(&Document, &Place) -> Result<T, Complaint>,
-) -> T {
-    let Some((document, place)) = text else { return T::default() };
-    parse(&document, &place).unwrap_or_else(|complaint| {
-        complaints.push(complaint);
-        T::default()
-    })
+fn check(parsed: &Parsed, place: &Place, options: CheckOptions) -> Vec<Complaint> {
+    let findings = schema::check(&parsed.document, POD.pod_spec(), &Path::field("spec"), options);
+    let complaint = |mut finding: Finding| {
+        let at = Some(finding.at);
+        // `1.20` was read as 1.2: what belongs in quotes is what was written.
+        if let FindingKind::WrongType { wanted: Wanted::String, fix, .. } = &mut finding.kind
+            && let Some(remark) = parsed.remarks.iter().find(|remark| remark.at == finding.at)
+        {
+            *fix = format!("write \"{}\" in quotes", remark.written);
+        }
+        Complaint { cause: Cause::Schema(Box::new(finding)), place: place.clone(), at }
+    };
+    findings.into_iter().map(complaint).collect()
 }
 
 struct Parts {
     id: LayerId,
     namespace: Option<String>,
     title: String,
+    place: Place,
     order: i64,
     selector: Selector,
     options: Options,
@@ -216,7 +247,7 @@ struct Parts {
 
 impl Layer {
     fn assemble(parts: Parts) -> Self {
-        let Parts { id, namespace, title, order, selector, options, mut patch, metadata } = parts;
+        let Parts { id, namespace, title, place, order, selector, options, mut patch, metadata } = parts;
         if patch.value.is_null() {
             patch = Document::empty();
         }
@@ -231,6 +262,7 @@ impl Layer {
             id,
             namespace,
             title,
+            place,
             order,
             selector,
             options,

@@ -81,16 +81,16 @@ fn a_class_of_the_cluster_shadows_one_of_the_namespace() {
 #[test]
 fn match_looks_at_labels_expressions_namespaces_and_annotations() {
     let text = "matchLabels: {team: a}\nmatchExpressions:\n- {key: tier, operator: In, values: [x, two]}\n- {key: out, operator: DoesNotExist}\n\
-                - {key: not, operator: NotIn, values: [z]}\nnamespaces: [ci-*]\nannotations: {n: v}\n";
+                - {key: not, operator: NotIn, values: [z]}\nnamespaces: [ci-*]\nannotations: {note: v}\n";
     let snapshot = snapshot(&[source("podlayer", "default", "m", &[("match", text)])]);
     let fits = |namespace: &str, metadata: &str| !stack(&snapshot, namespace, metadata).0.is_empty();
-    assert!(fits("ci-1", r#"{"labels": {"team": "a", "tier": "two"}, "annotations": {"n": "v"}}"#));
+    assert!(fits("ci-1", r#"{"labels": {"team": "a", "tier": "two"}, "annotations": {"note": "v"}}"#));
     for (namespace, metadata) in [
-        ("prod", r#"{"labels": {"team": "a", "tier": "two"}, "annotations": {"n": "v"}}"#),
-        ("ci-1", r#"{"labels": {"team": "b", "tier": "two"}, "annotations": {"n": "v"}}"#),
-        ("ci-1", r#"{"labels": {"team": "a"}, "annotations": {"n": "v"}}"#),
-        ("ci-1", r#"{"labels": {"team": "a", "tier": "two", "out": ""}, "annotations": {"n": "v"}}"#),
-        ("ci-1", r#"{"labels": {"team": "a", "tier": "two", "not": "z"}, "annotations": {"n": "v"}}"#),
+        ("prod", r#"{"labels": {"team": "a", "tier": "two"}, "annotations": {"note": "v"}}"#),
+        ("ci-1", r#"{"labels": {"team": "b", "tier": "two"}, "annotations": {"note": "v"}}"#),
+        ("ci-1", r#"{"labels": {"team": "a"}, "annotations": {"note": "v"}}"#),
+        ("ci-1", r#"{"labels": {"team": "a", "tier": "two", "out": ""}, "annotations": {"note": "v"}}"#),
+        ("ci-1", r#"{"labels": {"team": "a", "tier": "two", "not": "z"}, "annotations": {"note": "v"}}"#),
         ("ci-1", r#"{"labels": {"team": "a", "tier": "two"}}"#),
         ("ci-1", "{}"),
     ] {

@@ -31,7 +31,7 @@ pub(super) fn assertions(patch: &Document, root: TypeId, metadata: &MetadataPatc
     let mut out = Vec::new();
     let mut path = Path::field("spec");
     let node = Node { value: &patch.value, marks: Some(&patch.marks), ty: Some(root), result: None };
-    walk(node, &mut Some(&mut path), &mut |leaf| {
+    walk_root(node, &mut Some(&mut path), &mut |leaf| {
         if let (Some(path), Some(at)) = (leaf.path, leaf.at) {
             out.push(Assertion { text: path.to_string(), path: path.clone(), at, set: leaf.set });
         }
@@ -56,7 +56,7 @@ pub fn borne_out(
 ) -> Vec<bool> {
     let mut out = Vec::new();
     let node = Node { value: patch, marks: None, ty: Some(root), result: pod_spec };
-    walk(node, &mut None, &mut |leaf| out.push(leaf.set == leaf.present));
+    walk_root(node, &mut None, &mut |leaf| out.push(leaf.set == leaf.present));
     for (kind, entries) in metadata.kinds() {
         let map = pod_metadata.and_then(|metadata| metadata.get(kind));
         out.extend(entries.iter().map(|entry| {
@@ -91,6 +91,13 @@ struct Leaf<'l> {
 
 /// Where the walk is; not kept where nobody asks for paths.
 type Trace<'t> = Option<&'t mut Path>;
+
+/// [`walk`] from the whole patch, which asserts nothing itself: an empty patch leaves the spec as it is.
+fn walk_root(node: Node<'_>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_>)) {
+    if node.value.as_object().is_some_and(|map| !map.is_empty()) {
+        walk(node, path, out);
+    }
+}
 
 /// Calls `out` for each leaf below a place, always in the same order. Recursion is bounded by the depth of a patch.
 fn walk(node: Node<'_>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_>)) {

@@ -62,13 +62,6 @@ pub fn lint(text: &str, file: &str, stem: &str, scope: Scope<'_>) -> Vec<Finding
         if let Err(ParseError(complaints)) = manifest::read(part, file, stem, scope) {
             findings.extend(complaints.iter().map(|complaint| of_complaint(complaint, file, start)));
         }
-        if kind.is_empty() {
-            findings.extend(parsed.remarks.iter().map(|remark| {
-                let read_as = remark.read_as.scalar_text().unwrap_or_default();
-                let message = format!("{} is read as {read_as}, put it in quotes if text is meant", remark.written);
-                finding(file, remark.at.within(start, 0), Severity::Warning, message)
-            }));
-        }
     }
     findings.sort_by_key(|finding| (finding.line, finding.column));
     findings
@@ -100,7 +93,7 @@ fn of_complaint(complaint: &Complaint, file: &str, start: Position) -> Finding {
 fn cause(complaint: &Complaint) -> String {
     match &complaint.place {
         Place::Text(_) => complaint.cause.to_string(),
-        place => format!("{}, {place}", complaint.cause),
+        _ => complaint.without_position(),
     }
 }
 

@@ -61,7 +61,7 @@ pub fn can_leak(patch: &Value<'_>) -> bool {
 /// Items of lists that merge by key are at the same place if their keys are equal, items of other lists if they are equal
 /// as a whole. `root` is the type of both documents. Time is linear in their size.
 pub fn finalise(result: &mut Value<'_>, original: &Value<'_>, root: TypeId) -> Dropped {
-    let merge = Merge { graph: &POD, mode: Mode::Lenient };
+    let merge = Merge { graph: &POD, mode: Mode::Lenient, moved: None };
     let mut finaliser = Finaliser { merge, hasher: RandomState::new(), dropped: Dropped::default() };
     finaliser.value(result, Some(original), Schema::Known(root));
     finaliser.dropped

@@ -96,6 +96,7 @@ impl Merge<'_> {
             let mut gone = removal.gone.iter();
             items.retain(|_| gone.next() == Some(&false));
         }
+        let had = items.len();
         let mut ids = removal.stay;
         let mut seen = [&ids[..], &removal.stale].concat();
         let named = Ranks::of(new.iter().map(|new| new.id), keys.distinct);
@@ -123,6 +124,11 @@ impl Merge<'_> {
         }
         let order = order::order(&ids, |at| is_marked(&items[at]), &named, &before);
         let order = order.map_err(|error| error.of_key(key))?;
+        if let Some(moved) = self.moved
+            && !order.iter().filter(|at| **at < had).is_sorted()
+        {
+            moved.set(true);
+        }
         let ids = order.iter().map(|at| ids[*at]).collect();
         Ok(Merged { items: order::arrange(items, &order), ids, live: seen })
     }

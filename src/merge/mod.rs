@@ -33,6 +33,8 @@ mod scalars;
 pub use error::{Error, ErrorKind, Side};
 pub use finalise::{Dropped, can_leak, finalise};
 
+use std::cell::Cell;
+
 use crate::{
     schema::{Graph, POD, TypeId},
     value::{Kind, Map, Value},
@@ -55,14 +57,31 @@ pub enum Mode {
 ///
 /// # Errors
 /// Where Go's `strategicpatch` fails or panics. The target may then be half changed; whoever wants it back keeps a copy.
-pub fn apply<'a>(target: &mut Value<'a>, patch: Value<'a>, root: TypeId, mode: Mode) -> Result<(), Error> {
+pub fn apply<'a>(target: &mut Value<'a>, patch: Value<'a>, root: TypeId, mode: Mode) -> Result<Moved, Error> {
+    let moved = Cell::new(false);
+    merge(target, patch, root, mode, &moved)?;
+    Ok(Moved(moved.get()))
+}
+
+/// Whether a merge put items that were there already into another order: two patches that each do so for one list can undo
+/// each other's order when both are applied again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Moved(pub bool);
+
+fn merge<'a>(
+    target: &mut Value<'a>,
+    patch: Value<'a>,
+    root: TypeId,
+    mode: Mode,
+    moved: &Cell<bool>,
+) -> Result<(), Error> {
     let fail = |side, found: Kind| Err(Error::new(ErrorKind::Document { side, found }));
     if target.is_null() {
         *target = Value::Object(Map::new());
     }
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => {
-            Merge { graph: &POD, mode }.objects(target, patch, Schema::Known(root))
+            Merge { graph: &POD, mode, moved: Some(moved) }.objects(target, patch, Schema::Known(root))
         }
         (Value::Object(_), Value::Null) => Ok(()),
         (Value::Object(_), patch) => fail(Side::Patch, patch.kind()),
@@ -75,6 +94,8 @@ pub fn apply<'a>(target: &mut Value<'a>, patch: Value<'a>, root: TypeId, mode: M
 struct Merge<'g> {
     graph: &'g Graph,
     mode: Mode,
+    /// Where it is told that items changed their order, if somebody asks.
+    moved: Option<&'g Cell<bool>>,
 }
 
 /// Two keys that would have to be compared are both lists or both objects: Go panics.

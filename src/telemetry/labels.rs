@@ -113,11 +113,11 @@ label! {
 }
 
 label! {
-    /// How one look at the certificate files ended; a look that finds nothing new isn't counted.
+    /// How one look for a newer certificate ended; a look that finds nothing new isn't counted.
     Reload {
         /// A new pair is served.
         Changed => "changed",
-        /// The files can't be used; the pair before is served.
+        /// What was found can't be used; the pair before is served.
         Failed => "failed",
     }
 }

@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::MakeWriter;
 /// The environment variable that sets the filter when no flag does.
 pub const FILTER_VARIABLE: &str = "RUST_LOG";
 /// What is logged when nobody says otherwise.
-pub const DEFAULT_FILTER: &str = "info";
+pub const DEFAULT_FILTER: &str = "info,kube_runtime=error";
 
 /// How a line of the log is written.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

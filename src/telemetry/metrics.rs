@@ -33,6 +33,8 @@ struct Inner {
     reloads: Vec<Counter>,
     /// By label, for a certificate that nobody has loaded must have no expiry rather than one in 1970.
     expiry: Family<Labels<1>, Gauge<i64, AtomicI64>>,
+    /// By no label at all, so that it exists only where podlayer writes the bundle.
+    bundle_in_sync: Family<Labels<0>, Gauge>,
     panics: Counter,
     layers: Vec<Gauge>,
     layer_failures: Counter,
@@ -70,7 +72,7 @@ impl Metrics {
         let reloads = family(
             &mut registry,
             "certificate_reloads",
-            "Looks at the certificate files that found a new pair or failed",
+            "Looks for a newer certificate that found one or failed",
             results,
         );
         let states = each("state", LayerState::ALL.iter().map(|state| state.as_str()));
@@ -86,6 +88,9 @@ impl Metrics {
         let expiry = Family::default();
         let help = "When the certificate ends, in seconds since 1970";
         registry.register("certificate_expiry_timestamp_seconds", help, expiry.clone());
+        let bundle_in_sync = Family::default();
+        let help = "Whether every entry of the webhook configurations trusts the CAs that it must, and no other";
+        registry.register("ca_bundle_in_sync", help, bundle_in_sync.clone());
         let panics = Counter::default();
         registry.register("panics", "Panics caught: each is a bug of podlayer", panics.clone());
         let layer_failures = Counter::default();
@@ -99,6 +104,7 @@ impl Metrics {
             rejected,
             reloads,
             expiry,
+            bundle_in_sync,
             panics,
             layers,
             layer_failures,
@@ -122,7 +128,7 @@ impl Metrics {
         self.0.rejected[reason as usize].inc();
     }
 
-    /// The certificate files were looked at, and the look mattered.
+    /// The certificate's source was looked at, and the look mattered.
     pub fn reloaded(&self, result: Reload) {
         self.0.reloads[result as usize].inc();
     }
@@ -130,6 +136,11 @@ impl Metrics {
     /// When a certificate ends, in seconds since 1970.
     pub fn certificate_expires(&self, certificate: CertificateUse, at: i64) {
         self.0.expiry.get_or_create(&Labels([("certificate", certificate.as_str())])).set(at);
+    }
+
+    /// Whether the webhook configurations were found to trust what they must.
+    pub fn bundle_in_sync(&self, so: bool) {
+        self.0.bundle_in_sync.get_or_create(&Labels([])).set(so.into());
     }
 
     /// A panic was caught.
@@ -256,7 +267,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }
-        assert!(!text.contains("expiry_timestamp_seconds{"));
+        assert!(!text.contains("expiry_timestamp_seconds{") && !text.contains("\npodlayer_ca_bundle_in_sync"));
     }
 
     #[test]
@@ -270,6 +281,7 @@ mod tests {
         metrics.layers(LayerState::Bad, 3);
         metrics.decided(Decision::Denied);
         metrics.certificate_expires(CertificateUse::Serving, 42);
+        metrics.bundle_in_sync(true);
         let open = metrics.connection();
         let text = metrics.text();
         let more: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0")).collect();
@@ -279,6 +291,7 @@ mod tests {
             "podlayer_layers{state=\"bad\"} 3",
             "podlayer_decisions_total{outcome=\"denied\"} 1",
             "podlayer_certificate_expiry_timestamp_seconds{certificate=\"serving\"} 42",
+            "podlayer_ca_bundle_in_sync 1",
             "podlayer_connections 1",
             "podlayer_request_seconds_count 2",
         ];

@@ -21,7 +21,6 @@ fn findings_stand_in_the_file_with_line_and_column() {
     assert_eq!(run.code, 1, "{}", run.stderr);
     let wanted = format!(
         "{layers}/bad.yaml:9:7: error: unknown field \"resource\" in a, did you mean \"resources\"?\n\
-         {layers}/good.yaml:1:14: warning: yes is read as true, put it in quotes if text is meant\n\
          {job}:10:11: error: unknown field \"llamas\" in the pod spec, annotation podlayer.dev/pod-spec-patch\n"
     );
     assert_eq!(run.stdout, wanted);

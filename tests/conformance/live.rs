@@ -28,7 +28,7 @@ fn made_up_pairs_merge_as_in_the_live_go_library() {
             let root = if pair.root == "pod" { POD.pod() } else { POD.pod_spec() };
             let mut target = pair.original;
             let ours = merge::apply(&mut target, pair.patch, root, Mode::Strict);
-            let ours = ours.map(|()| serde_json::to_value(&target).unwrap());
+            let ours = ours.map(|_| serde_json::to_value(&target).unwrap());
             let same = match (&ours, answer.get("result")) {
                 (Ok(ours), Some(theirs)) => ours == theirs,
                 (Err(_), None) => true,

@@ -21,7 +21,7 @@ fn made(pod: &Value, decision: &Decision) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_pod_that_was_decided_stays_as_it_is(case in case()) {

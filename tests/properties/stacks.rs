@@ -77,7 +77,7 @@ fn layer() -> impl Strategy<Value = LayerSource> {
         "matchExpressions: [{key: team, operator: DoesNotExist}]",
     ]);
     let metadata =
-        prop::sample::select(vec!["", "", "labels: {team: a}", "labels: {team: null}", "annotations: {n: x}"]);
+        prop::sample::select(vec!["", "", "labels: {team: a}", "labels: {team: null}", "annotations: {note: x}"]);
     let absent = prop::sample::select(vec!["Auto", "Auto", "Skip", "Add", "Error"]);
     (kinds, 0..3i32, patch(), selector, metadata, absent).prop_map(
         |(kind, order, patch, selector, metadata, absent)| {

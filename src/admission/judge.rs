@@ -1,0 +1,158 @@
+use std::collections::BTreeMap;
+
+use super::{
+    OnStepError, Policy,
+    decide::warning,
+    default_container,
+    object::Pod,
+    passes::{self, Setting, Settled},
+    stamp::{Skipped, cut},
+};
+use crate::{
+    layers::{Cause, Complaint, Layer, LayerId, Place, Snapshot, complaint::Printable},
+    names,
+};
+
+/// How many findings a refusal names; an author mends a few at a time.
+const MOST_FINDINGS: usize = 5;
+/// Longest text of a refusal, in characters (longer ones are cut by what shows them: Events at 1 KiB).
+const LONGEST_DENIAL: usize = 1024;
+
+/// Why an object is refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Denial {
+    /// HTTP code: 422, since that is what CI systems show at once.
+    pub code: u16,
+    /// Kubernetes' reason: `Invalid`.
+    pub reason: &'static str,
+    /// What is wrong and where, one finding a line.
+    pub message: String,
+    /// Where it is wrong, without what stands there: for the log, which holds no value out of a pod.
+    pub whereabouts: String,
+}
+
+/// One thing that makes an object be refused.
+pub(super) struct Fault {
+    text: String,
+    whereabouts: String,
+}
+
+/// A pod with its layers, before the stamp.
+pub(super) struct Evaluation<'a> {
+    pub settled: Settled<'a>,
+    pub skipped: Vec<Skipped>,
+    pub warnings: Vec<String>,
+    pub denial: Option<Denial>,
+}
+
+impl Denial {
+    /// A refusal that the author of the object can mend.
+    pub(super) fn invalid(faults: &[Fault]) -> Self {
+        let join = |part: &dyn Fn(&Fault) -> String, between: &str| {
+            faults.iter().take(MOST_FINDINGS).map(part).collect::<Vec<_>>().join(between)
+        };
+        let mut message = join(&|fault| fault.text.clone(), "\n");
+        if faults.len() > MOST_FINDINGS {
+            message.push_str(&format!("\nand {} more", faults.len() - MOST_FINDINGS));
+        }
+        Self {
+            code: 422,
+            reason: "Invalid",
+            message: cut(&message, LONGEST_DENIAL),
+            whereabouts: join(&|fault| fault.whereabouts.clone(), "; "),
+        }
+    }
+}
+
+impl Fault {
+    /// A fault whose text holds no value out of the pod.
+    pub(super) fn plain(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { whereabouts: text.clone(), text }
+    }
+}
+
+impl From<&Complaint> for Fault {
+    fn from(complaint: &Complaint) -> Self {
+        Self { text: complaint.to_string(), whereabouts: complaint.whereabouts() }
+    }
+}
+
+/// Puts the layers on a pod and judges the outcome. `unread` is what is wrong with a step patch that can't be read.
+pub(super) fn evaluate<'a>(
+    pod: &Pod<'a>,
+    namespace: &'a str,
+    snapshot: &'a Snapshot,
+    policy: &Policy,
+    step: Option<&'a Layer>,
+    unread: Vec<Complaint>,
+) -> Evaluation<'a> {
+    let mut start = pod.value.clone();
+    let bare = default_container::is_wanted(start.get("spec"));
+    if bare {
+        default_container::add(&mut start, &pod.facts(namespace), policy.default_image.as_deref());
+    }
+    let setting = Setting { snapshot, namespace, step, of_job: pod.of_job };
+    let mut settled = passes::settle(&setting, &pod.value, &start);
+
+    let mut skipped = Vec::new();
+    let mut warnings = Vec::new();
+    let mut skip = |layer: &LayerId, why: &str| {
+        warnings.push(warning(&format!("layer {layer} skipped: {why}")));
+        skipped.push(Skipped::new(layer.clone(), why));
+    };
+    // What the author of the pod must mend…
+    let unresolved = |fault: &_| Fault {
+        text: Printable(&format!("{fault}")).to_string(),
+        whereabouts: Place::Annotation(names::CLASSES).to_string(),
+    };
+    let mut of_author: Vec<Fault> = settled.unresolved.iter().map(unresolved).collect();
+    of_author.extend(unread.iter().map(Fault::from));
+    // …and what an admin must.
+    let mut of_admin = Vec::new();
+    let mut warnings_of_unmatched = Vec::new();
+    let required = |id: &LayerId| snapshot.layers().any(|layer| layer.id == *id && layer.options.required);
+    let failed: BTreeMap<_, _> = std::mem::take(&mut settled.failed);
+    for (id, complaint) in &failed {
+        let unmatched = matches!(complaint.cause, Cause::Unmatched);
+        if *id == LayerId::STEP {
+            of_author.push(complaint.into());
+        } else if unmatched && id.kind.is_class() {
+            of_author.push(Fault::plain(format!("{id}: {}", complaint.cause)));
+        } else if unmatched {
+            // Not this pod's layer after all. It has no place in the stamp, since the next decision puts none there.
+            warnings_of_unmatched.push(warning(&format!("layer {id} left out: {}", complaint.cause)));
+        } else if required(id) {
+            let Fault { text, whereabouts } = complaint.into();
+            of_admin.push(Fault { text: format!("required layer {id} failed: {text}"), whereabouts });
+        } else {
+            skip(id, &complaint.to_string());
+        }
+    }
+    let mut faults = match policy.on_step_error {
+        OnStepError::Deny => of_author,
+        OnStepError::Ignore => {
+            of_author.iter().for_each(|fault| skip(&LayerId::STEP, &fault.text));
+            Vec::new()
+        }
+    };
+    faults.append(&mut of_admin);
+    warnings.append(&mut warnings_of_unmatched);
+    let spec = settled.pod.get("spec");
+    if faults.is_empty() && bare && default_container::image(spec).is_none() {
+        faults.push(Fault::plain(format!(
+            "{} has no image: set annotation {}, or an image for {} in a layer, or --default-image",
+            names::DEFAULT_CONTAINER,
+            names::IMAGE,
+            names::DEFAULT_CONTAINER
+        )));
+    }
+    if faults.is_empty() && default_container::is_wanted(spec) {
+        faults.push(Fault::plain("the layers take away every container of the pod, one must stay"));
+    }
+    for layer in &settled.audited {
+        skipped.push(Skipped::new(layer.id.clone(), "audit mode"));
+    }
+    let denial = (!faults.is_empty()).then(|| Denial::invalid(&faults));
+    Evaluation { settled, skipped, warnings, denial }
+}

@@ -20,14 +20,12 @@ use std::{
     process::ExitCode,
 };
 
-use clock::{Series, decisions_in_a_turn};
+use clock::{Series, TURNS, decisions_in_a_turn, turns};
 use outcome::Outcome;
 use peer::{Mode, Peer};
 use review::Review;
 use stack::Stack;
 
-/// How many turns each side has at one place of the table.
-const TURNS: usize = 9;
 /// How many layers the pods get.
 const LAYERS: [usize; 4] = [0, 1, 4, 16];
 /// Recorded pods, small to large.
@@ -63,8 +61,9 @@ fn run(measured: bool) -> Result<(), Box<dyn Error>> {
     }
     let mut report = Report::default();
     report.line(format_args!(
-        "Microseconds for one decision, from the pod's bytes to the patch's: the median of {TURNS} turns and their range. \
-         Go is a webhook on controller-runtime's libraries; tuned, the best that those give.\n"
+        "Microseconds for one decision, from the pod's bytes to the patch's: the median of {} to {} turns and their \
+         range. Go is a webhook on controller-runtime's libraries; tuned, the best that those give.\n",
+        TURNS[0], TURNS[1]
     ));
     measure(&reviews, &stacks, &mut peer, &mut report)?;
     drop(peer);
@@ -106,14 +105,18 @@ fn measure(reviews: &[Review], stacks: &[Stack], peer: &mut Peer, report: &mut R
     for review in reviews {
         for stack in stacks {
             let (mut own, mut raw, mut tuned) = (Series::default(), Series::default(), Series::default());
-            // The first, unmeasured turn warms up and says how many decisions fill a turn.
-            let own_count = decisions_in_a_turn(review.time(&stack.snapshot, 1)?);
-            let raw_count = decisions_in_a_turn(peer.time(review, stack, Mode::Raw, 1)?);
-            let tuned_count = decisions_in_a_turn(peer.time(review, stack, Mode::Tuned, 1)?);
-            for _ in 0..TURNS {
-                own.push(review.time(&stack.snapshot, own_count)?);
-                raw.push(peer.time(review, stack, Mode::Raw, raw_count)?);
-                tuned.push(peer.time(review, stack, Mode::Tuned, tuned_count)?);
+            // The first decision of each isn't counted: it warms up and says how many fill a turn, and how many turns
+            // there is time for.
+            let once = [
+                review.time(&stack.snapshot, 1)?,
+                peer.time(review, stack, Mode::Raw, 1)?,
+                peer.time(review, stack, Mode::Tuned, 1)?,
+            ];
+            let counts = once.map(decisions_in_a_turn);
+            for _ in 0..turns(&once) {
+                own.push(review.time(&stack.snapshot, counts[0])?);
+                raw.push(peer.time(review, stack, Mode::Raw, counts[1])?);
+                tuned.push(peer.time(review, stack, Mode::Tuned, counts[2])?);
             }
             report.line(format_args!(
                 "| {} | {} | {own} | {raw} | {tuned} | {:.1} | {:.1} |",
@@ -135,7 +138,7 @@ fn measure_growth(stack: &Stack, folder: &Path, report: &mut Report) -> Result<(
     let reviews: Vec<Review> =
         GROWTH.iter().map(|count| Review::with_variables(*count, folder)).collect::<Result<_, _>>()?;
     let mut all = vec![Series::default(); reviews.len()];
-    for _ in 0..TURNS {
+    for _ in 0..TURNS[1] {
         for (review, series) in reviews.iter().zip(&mut all) {
             let count = decisions_in_a_turn(review.time(&stack.snapshot, 1)?);
             series.push(review.time(&stack.snapshot, count)?);

@@ -232,8 +232,16 @@ fn one_pass<'a>(
             *pod = saved;
         }
     }
-    pass.again |= !pass.failed.is_empty();
+    pass.again |= !pass.failed.is_empty() || adds_again(&pass.stack);
     Ok(pass)
+}
+
+/// Whether a list item that one layer takes away is set by it or by a later one: as a new item it comes first each time,
+/// before what stood in front of it the time before.
+fn adds_again(stack: &[&Layer]) -> bool {
+    stack.iter().enumerate().any(|(at, layer)| {
+        layer.deletions().any(|deletion| stack[at..].iter().any(|later| later.sets_in(&deletion.path)))
+    })
 }
 
 /// Puts one layer on the pod. On an error the pod may be half changed.

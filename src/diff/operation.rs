@@ -1,4 +1,4 @@
-use std::fmt::{self, Write};
+use std::fmt;
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
@@ -28,15 +28,15 @@ pub enum Op {
 
 impl<'a> Operation<'a> {
     pub(super) fn add(path: Pointer<'_>, value: Value<'a>) -> Self {
-        Self { op: Op::Add, path: path.to_string(), value: Some(value) }
+        Self { op: Op::Add, path: path.text(), value: Some(value) }
     }
 
     pub(super) fn remove(path: Pointer<'_>) -> Self {
-        Self { op: Op::Remove, path: path.to_string(), value: None }
+        Self { op: Op::Remove, path: path.text(), value: None }
     }
 
     pub(super) fn replace(path: Pointer<'_>, value: Value<'a>) -> Self {
-        Self { op: Op::Replace, path: path.to_string(), value: Some(value) }
+        Self { op: Op::Replace, path: path.text(), value: Some(value) }
     }
 }
 
@@ -81,19 +81,36 @@ pub(super) enum Pointer<'p> {
     Index(&'p Self, usize),
 }
 
-impl fmt::Display for Pointer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Pointer<'_> {
+    /// Written out, as RFC 6901 says.
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(Self::USUAL);
+        self.write(&mut text);
+        text
+    }
+
+    /// How long pointers into a pod are at most, mostly.
+    const USUAL: usize = 64;
+
+    fn write(&self, text: &mut String) {
         match self {
-            Self::Start(start) => f.write_str(start),
+            Self::Start(start) => text.push_str(start),
             Self::Key(up, key) => {
-                write!(f, "{up}/")?;
-                key.chars().try_for_each(|c| match c {
-                    '~' => f.write_str("~0"),
-                    '/' => f.write_str("~1"),
-                    c => f.write_char(c),
-                })
+                up.write(text);
+                text.push('/');
+                for c in key.chars() {
+                    match c {
+                        '~' => text.push_str("~0"),
+                        '/' => text.push_str("~1"),
+                        c => text.push(c),
+                    }
+                }
             }
-            Self::Index(up, index) => write!(f, "{up}/{index}"),
+            Self::Index(up, index) => {
+                up.write(text);
+                text.push('/');
+                text.push_str(&index.to_string());
+            }
         }
     }
 }
@@ -119,7 +136,7 @@ mod tests {
     fn pointers_escape_slash_and_tilde() {
         let start = Pointer::Start("/spec");
         let key = Pointer::Key(&start, "a/b~c");
-        assert_eq!(Pointer::Index(&key, 3).to_string(), "/spec/a~1b~0c/3");
-        assert_eq!(Pointer::Key(&start, "").to_string(), "/spec/");
+        assert_eq!(Pointer::Index(&key, 3).text(), "/spec/a~1b~0c/3");
+        assert_eq!(Pointer::Key(&start, "").text(), "/spec/");
     }
 }

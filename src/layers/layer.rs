@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::{MetadataPatch, Options, Place, Selector, trail::Assertion};
-use crate::value::Document;
+use crate::value::{Document, Path, Segment};
 
 /// One layer, ready to apply.
 #[derive(Clone, Debug)]
@@ -56,6 +56,19 @@ pub struct LayerId {
     pub kind: Kind,
     /// The name of its ConfigMap; empty for the step.
     pub name: String,
+}
+
+impl Layer {
+    /// The list items that it takes away.
+    pub fn deletions(&self) -> impl Iterator<Item = &Assertion> {
+        let is_item = |assertion: &&Assertion| matches!(assertion.path.segments().last(), Some(Segment::Item { .. }));
+        self.assertions.iter().filter(|assertion| !assertion.set).filter(is_item)
+    }
+
+    /// Whether it sets something in the list item at a path.
+    pub fn sets_in(&self, item: &Path) -> bool {
+        self.assertions.iter().any(|assertion| assertion.set && assertion.path.starts_with(item))
+    }
 }
 
 impl LayerId {

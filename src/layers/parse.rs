@@ -256,7 +256,7 @@ impl Layer {
         hash.update(to_json(&patch.value));
         Self {
             can_leak: merge::can_leak(&patch.value),
-            idempotent: !has_directives(&patch.value),
+            idempotent: !has_unsettling(&patch.value),
             assertions: trail::assertions(&patch, POD.pod_spec(), &metadata),
             digest: hash.finalize().into(),
             id,
@@ -272,11 +272,16 @@ impl Layer {
     }
 }
 
-/// Recursion is bounded by the depth that the YAML reader allows.
-fn has_directives(value: &Value<'_>) -> bool {
+/// Whether a patch has a directive that may do something else when it meets its own result. A deletion doesn't by itself;
+/// what others add again after it is looked at for each stack. Recursion is bounded by the depth that the YAML reader
+/// allows.
+fn has_unsettling(value: &Value<'_>) -> bool {
     match value {
-        Value::List(items) => items.iter().any(has_directives),
-        Value::Object(map) => map.iter().any(|(key, value)| key.starts_with('$') || has_directives(value)),
+        Value::List(items) => items.iter().any(has_unsettling),
+        Value::Object(map) => map.iter().any(|(key, value)| match key {
+            "$patch" => value.as_str() != Some("delete"),
+            _ => key.starts_with('$') || has_unsettling(value),
+        }),
         _ => false,
     }
 }

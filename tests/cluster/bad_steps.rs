@@ -39,6 +39,14 @@ fn a_bad_step_patch_is_refused_at_the_jobs_creation_with_its_place() {
         // What agent-stack-k8s looks at: 422 with reason Invalid.
         assert!(refused.stderr.contains("is invalid") || refused.stderr.contains("Invalid"), "{}", refused.stderr);
     }
+    // A value is quoted to its author, never in the log, at any level.
+    let canary =
+        json!({"podlayer.dev/pod-spec-patch": "containers:\n- name: container-0\n  env: [{name: A, value: 48151623}]"});
+    let refused = plane.kubectl_in(&["create", "-f", "-"], &job(&namespace, "canary", &canary, &spec).to_string());
+    assert!(refused.stderr.contains("48151623"), "{}", refused.stderr);
+    let log = webhook.log();
+    assert!(log.contains("spec.containers[name=container-0].env[name=A].value") && !log.contains("48151623"), "{log}");
+
     let unknown = json!({"podlayer.dev/classes": "gpu"});
     let refused = plane.kubectl_in(&["create", "-f", "-"], &job(&namespace, "class", &unknown, &spec).to_string());
     assert!(refused.stderr.contains("unknown class \"gpu\""), "{}", refused.stderr);

@@ -1,4 +1,4 @@
-//! The webhook's endpoints: the rim around [`decide`](super::decide), and the only asynchronous file of this folder.
+//! The webhook's endpoints: the rim around [`decide`], and the only asynchronous file of this folder.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

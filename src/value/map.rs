@@ -4,8 +4,8 @@ use super::Value;
 
 /// An object: keys in the order they came, each once.
 ///
-/// Small objects are searched from the front, which is the fastest for the few keys that pods have. From
-/// [`Map::INDEXED`] keys on an index joins, so that no input makes work grow with the square of its size.
+/// Small objects are searched from the front, which is the fastest for the few keys that pods have. From 32 keys on
+/// an index joins, so that no input makes work grow with the square of its size.
 #[derive(Clone, Debug, Default)]
 pub struct Map<'a> {
     entries: Vec<(Cow<'a, str>, Value<'a>)>,

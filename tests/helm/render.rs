@@ -197,7 +197,11 @@ fn every_preset_of_the_data_is_a_value_and_the_reverse() {
 #[test]
 fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     let objects = template(&everything());
-    let told = podlayer::telemetry::Metrics::new().text();
+    let metrics = podlayer::telemetry::Metrics::new();
+    // These are there once they are known.
+    metrics.certificate_expires(podlayer::telemetry::CertificateUse::Serving, 1);
+    metrics.bundle_in_sync(true);
+    let told = metrics.text();
     let rules = objects["PrometheusRule/podlayer/podlayer"].to_string();
     let dashboard = objects["ConfigMap/podlayer/podlayer-dashboard"]["data"]["podlayer.json"].as_str().unwrap();
     serde_json::from_str::<Value>(dashboard).unwrap();

@@ -53,7 +53,7 @@ fn a_bad_layer_is_refused() {
     refused(patch(json!({"ephemeralContainers": []})), &["ephemeralContainers"]);
     refused(patch(json!("a text")), &["/layers/base/podSpecPatch"]);
     let metadata = json!({"labels": {"podlayer.dev/enabled": "true"}});
-    refused(layer(json!({"kind": "default", "podMetadata": metadata})), &["/layers/base/podMetadata/labels", "podlayer.dev/enabled"]);
+    refused(layer(json!({"kind": "default", "podMetadata": metadata})), &["/layers/base/podMetadata/labels/podlayer.dev"]);
     refused(layer(json!({"kind": "default", "order": "10"})), &["/layers/base/order"]);
     refused(layer(json!({"kind": "default", "order": 1.5})), &["/layers/base/order"]);
     refused(layer(json!({"kind": "class", "podSpecPatch": {}})), &["/layers/base", "match"]);

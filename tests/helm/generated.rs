@@ -33,10 +33,8 @@ fn generated_readme_of_the_chart_is_up_to_date() {
 fn generated_manifests_are_those_of_the_chart() {
     compare("manifests/base/podlayer.yaml", &manifests(&values(base_values())));
     let strip = manifests(&values(json!({"image": {"repository": "podlayer"}, "policies": {"stripStamp": "On"}})));
-    let policies: String = strip
-        .split_inclusive("---\n")
-        .filter(|document| document.contains("kind: MutatingAdmissionPolicy"))
-        .collect();
+    let policies: String =
+        strip.split_inclusive("---\n").filter(|document| document.contains("kind: MutatingAdmissionPolicy")).collect();
     compare("manifests/components/strip-stamp/policy.yaml", policies.trim_end_matches("---\n"));
 }
 
@@ -51,7 +49,9 @@ fn manifests(values: &Value) -> String {
     assert!(output.ok, "{}", output.stderr);
     let helms = |line: &&str| {
         let line = line.trim_start();
-        line.starts_with("# Source:") || line.starts_with("helm.sh/chart:") || line == "app.kubernetes.io/managed-by: Helm"
+        line.starts_with("# Source:")
+            || line.starts_with("helm.sh/chart:")
+            || line == "app.kubernetes.io/managed-by: Helm"
     };
     let mut text = String::from("# Generated from charts/podlayer by .ci/generate; change the chart.\n");
     for document in output.stdout.split("---\n").filter(|document| !document.contains("helm.sh/hook:")) {

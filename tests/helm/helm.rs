@@ -12,7 +12,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::controlplane::{ControlPlane, Output, Program, project_root, wait_until};
+use crate::controlplane::{ControlPlane, Output, Program, free_port, project_root, wait_until};
 
 /// The release of helm that `helm/go.mod` names; a test compares.
 const RELEASE: &str = "v4.3.1";
@@ -146,7 +146,9 @@ impl Release {
         let plane = ControlPlane::shared();
         let own = plane.namespace("podlayer");
         let (webhooks, cluster) = (format!("zz-{own}"), own.clone());
-        let mut values = values(json!({"webhook": {"name": webhooks}, "clusterName": cluster}));
+        // A port that needs no rights: the API server calls the Service's own, there is no kube-proxy.
+        let service = json!({"port": free_port()});
+        let mut values = values(json!({"webhook": {"name": webhooks}, "clusterName": cluster, "service": service}));
         merge(&mut values, more);
         let release = Self { plane, own, webhooks, cluster, values, _turn: turn };
         let output = release.helm(&["install", "podlayer", CHART]);

@@ -97,12 +97,13 @@ fn a_release_works_as_its_account_through_its_service_from_install_to_uninstall(
 
 #[test]
 fn a_release_without_layers_says_that_nothing_is_changed_yet() {
-    let release = Release::install(json!({"webhook": {"failNamespaces": ["ci"]}, "policies": {"stamp": {"action": "Deny"}}}));
+    let release =
+        Release::install(json!({"webhook": {"failNamespaces": ["ci"]}, "policies": {"stamp": {"action": "Deny"}}}));
     let notes = release.helm(&["get", "notes", "podlayer"]).stdout;
     for wanted in [
         "Nothing is changed yet: there is no layer.",
         "pods and Jobs with the label podlayer.dev/enabled: \"true\"",
-        "Off in ten seconds, in this order:",
+        "Off in ten seconds, in this order",
         "opted-in pods and Jobs are REFUSED in: ci.",
         "opted-in pods are REFUSED everywhere (policies.stamp.action is Deny).",
     ] {

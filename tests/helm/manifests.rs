@@ -56,7 +56,7 @@ fn the_api_server_takes_every_overlay() {
     let _turn = turn();
     let plane = ControlPlane::shared();
     // What is in a namespace is judged only where there is one.
-    plane.kubectl(&["create", "namespace", "podlayer"]);
+    plane.apply(&fs::read_to_string(project_root().join("manifests/base/namespace.yaml")).unwrap());
     let mut folders: Vec<String> = overlays().iter().map(|(folder, _)| (*folder).to_owned()).collect();
     let all = fs::read_dir(project_root().join("manifests/overlays")).unwrap();
     for entry in all {

@@ -1,5 +1,7 @@
 //! The admission policies of the chart, and that turning podlayer off never leaves one behind that blocks.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -68,21 +70,29 @@ fn the_two_commands_turn_podlayer_off_without_a_refusal_on_the_way() {
     let stamped = |made: &Output| made.ok && made.stdout.contains("podlayer.dev/applied");
     release.soon("the stamp", || stamped(&opted_in(&release)));
     release.upgrade(stamp("Deny"));
-    release.soon("the policy", || plane.kubectl(&["get", "validatingadmissionpolicybinding", &format!("{}-stamp", release.cluster)]).ok);
+    release.soon("the policy", || {
+        plane.kubectl(&["get", "validatingadmissionpolicybinding", &format!("{}-stamp", release.cluster)]).ok
+    });
     assert!(stamped(&opted_in(&release)));
 
     // The commands as NOTES prints them.
     let told = release.helm(&["get", "notes", "podlayer"]);
     let commands = commands(&told.stdout);
     assert_eq!(commands.len(), 2, "{}", told.stdout);
-    assert!(commands[0].contains(&"validatingadmissionpolicybinding".to_owned()), "the policy goes first");
-    let run = |words: &[String]| {
-        let output = plane.kubectl(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let (first, second) = (&commands[0], &commands[1]);
+    assert!(first.words.contains(&"validatingadmissionpolicybinding".to_owned()), "the policy goes first");
+    for command in [first, second] {
+        let output = plane.kubectl(&command.words.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(output.ok, "{}", output.stderr);
-    };
-    run(&commands[0]);
-    assert!(opted_in(&release).ok);
-    run(&commands[1]);
+        let end = Instant::now() + command.pause;
+        loop {
+            let made = opted_in(&release);
+            assert!(made.ok, "nothing may be refused on the way: {}", made.stderr);
+            if Instant::now() > end {
+                break;
+            }
+        }
+    }
     drop(replica);
     release.soon("pods without podlayer", || {
         let made = opted_in(&release);
@@ -96,16 +106,26 @@ fn the_two_commands_turn_podlayer_off_without_a_refusal_on_the_way() {
     release.soon("the stamp again", || stamped(&opted_in(&release)));
 }
 
-/// The kubectl commands in a text, by words, without the first.
-fn commands(text: &str) -> Vec<Vec<String>> {
-    let lines = text.lines().map(str::trim).filter(|line| line.starts_with("kubectl delete"));
-    lines.map(|line| line.split(' ').skip(1).map(str::to_owned).collect()).collect()
+/// `kubectl WORDS… [&& sleep SECONDS]`.
+struct Deletion {
+    words: Vec<String>,
+    pause: Duration,
+}
+
+/// The commands in a text that delete something.
+fn commands(text: &str) -> Vec<Deletion> {
+    let deletion = |line: &str| {
+        let (command, pause) = line.split_once(" && sleep ").unwrap_or((line, "0"));
+        let words = command.split(' ').skip(1).map(str::to_owned).collect();
+        Deletion { words, pause: Duration::from_secs(pause.parse().unwrap()) }
+    };
+    text.lines().map(str::trim).filter(|line| line.starts_with("kubectl delete")).map(deletion).collect()
 }
 
 #[test]
 fn readme_and_docs_tell_the_same_two_commands_as_the_notes() {
     let wanted = [
-        "kubectl delete validatingadmissionpolicybinding podlayer-stamp --ignore-not-found",
+        "kubectl delete validatingadmissionpolicybinding podlayer-stamp --ignore-not-found && sleep 5",
         "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration zz-podlayer",
     ];
     for file in ["README.md", "docs/install.md", "docs/failure-modes.md"] {
@@ -151,7 +171,8 @@ fn pods_and_jobs_of_a_ci_system_must_carry_its_labels_where_the_policy_says_so()
          "subjects": [{"kind": "User", "name": "jane"}]}]});
     plane.apply(&role.to_string());
     let rule = json!({"users": ["jane", "system:serviceaccount:buildkite:agent-stack-k8s"], "preset": "buildkite"});
-    let release = Release::install(json!({"policies": {"requirePreset": {"ci": rule}}, "tls": {"mode": "ExistingSecret"}}));
+    let release =
+        Release::install(json!({"policies": {"requirePreset": {"ci": rule}}, "tls": {"mode": "ExistingSecret"}}));
     let as_jane = |object: &Value| {
         let arguments = ["create", "--dry-run=server", "--validate=false", "-f", "-", "--token", &jane];
         plane.kubectl_in(&arguments, &object.to_string())
@@ -176,7 +197,9 @@ fn pods_and_jobs_of_a_ci_system_must_carry_its_labels_where_the_policy_says_so()
 #[test]
 fn stripping_can_be_asked_for_and_left_out() {
     let has = |mode: &str| {
-        template_text(&values(json!({"policies": {"stripStamp": mode}}))).stdout.contains("kind: MutatingAdmissionPolicy\n")
+        template_text(&values(json!({"policies": {"stripStamp": mode}})))
+            .stdout
+            .contains("kind: MutatingAdmissionPolicy\n")
     };
     assert!(has("On"));
     assert!(!has("Off"));

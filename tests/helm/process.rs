@@ -120,7 +120,8 @@ impl Certificate {
     pub(crate) fn store(release: &Release) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let name = format!("podlayer.{}.svc", release.own);
-        let made = Command::new(program()).args(["certs", "--name", &name, "--out"]).arg(folder.path()).output().unwrap();
+        let made =
+            Command::new(program()).args(["certs", "--name", &name, "--out"]).arg(folder.path()).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let file = |name: &str| format!("{}", folder.path().join(name).display());
         let (certificate, key) = (format!("--cert={}", file("tls.crt")), format!("--key={}", file("tls.key")));
@@ -149,7 +150,8 @@ impl Certificate {
 /// Writes the Secrets and ConfigMaps that the container mounts below `/etc/podlayer`.
 fn mount(release: &Release, folder: &Path, pod: &Value, container: &Value) {
     for mounted in container["volumeMounts"].as_array().into_iter().flatten() {
-        let volume = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == mounted["name"]).unwrap();
+        let volume =
+            pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == mounted["name"]).unwrap();
         let path = mounted["mountPath"].as_str().unwrap().strip_prefix("/etc/podlayer/").unwrap();
         fs::create_dir_all(folder.join(path)).unwrap();
         let (kind, name) = match volume["secret"]["secretName"].as_str() {

@@ -62,7 +62,8 @@ fn the_entries_are_the_same_whatever_the_values_and_all_are_harmless() {
                 (text(&hook["name"]), text(&hook["clientConfig"]["service"]["path"]), text(&hook["failurePolicy"]))
             })
             .collect();
-        let there: Vec<_> = there.iter().map(|(name, path, policy)| (name.as_str(), path.as_str(), policy.as_str())).collect();
+        let there: Vec<_> =
+            there.iter().map(|(name, path, policy)| (name.as_str(), path.as_str(), policy.as_str())).collect();
         assert_eq!(there, expected);
         for hook in &webhooks {
             assert_eq!((&hook["sideEffects"], &hook["timeoutSeconds"]), (&json!("None"), &json!(2)), "{hook}");
@@ -79,7 +80,8 @@ fn the_entries_are_the_same_whatever_the_values_and_all_are_harmless() {
 fn no_value_lets_podlayer_see_the_pods_that_it_needs_itself() {
     for values in [values(json!({})), everything()] {
         let objects = template(&values);
-        let mut selectors: Vec<Value> = webhooks(&objects).iter().map(|hook| hook["namespaceSelector"].clone()).collect();
+        let mut selectors: Vec<Value> =
+            webhooks(&objects).iter().map(|hook| hook["namespaceSelector"].clone()).collect();
         // Of layers: only podlayer's own namespace and those of layers.
         let layers = selectors.pop().unwrap();
         let expressions = layers["matchExpressions"].as_array().unwrap().clone();
@@ -96,7 +98,10 @@ fn no_value_lets_podlayer_see_the_pods_that_it_needs_itself() {
             for own in ["kube-system", "podlayer"] {
                 assert!(names["values"].as_array().unwrap().contains(&json!(own)), "{selector}");
             }
-            assert_eq!(expressions[1], json!({"key": "podlayer.dev/enabled", "operator": "NotIn", "values": ["false"]}));
+            assert_eq!(
+                expressions[1],
+                json!({"key": "podlayer.dev/enabled", "operator": "NotIn", "values": ["false"]})
+            );
         }
     }
 }
@@ -110,7 +115,10 @@ fn webhook_and_stamp_policy_want_the_same_pods() {
         assert_eq!(pods["matchConditions"], policy["matchConditions"]);
     }
     let none = template(&values(json!({"policies": {"stamp": {"enabled": false}}})));
-    assert!(!none.keys().any(|key| key.contains("AdmissionPolicy/")), "one is strip-stamp, which this release may serve");
+    assert!(
+        !none.keys().any(|key| key.contains("AdmissionPolicy/")),
+        "one is strip-stamp, which this release may serve"
+    );
 }
 
 #[test]
@@ -165,7 +173,9 @@ fn presets_reach_the_program_and_the_conditions() {
         objects["Deployment/podlayer/podlayer"]["spec"]["template"]["spec"]["containers"][0]["args"].to_string()
     };
     assert!(!arguments(json!({})).contains("--presets"));
-    assert!(arguments(json!({"presets": {"gitlab": true, "buildkite": true}})).contains("\"--presets=buildkite,gitlab\""));
+    assert!(
+        arguments(json!({"presets": {"gitlab": true, "buildkite": true}})).contains("\"--presets=buildkite,gitlab\"")
+    );
     let objects = template(&values(json!({"presets": {"jenkins": true}})));
     let condition = &webhooks(&objects)[0]["matchConditions"][0]["expression"];
     let label = |key: &str| format!("(object.metadata.?labels[?'{key}'].hasValue())");
@@ -181,7 +191,8 @@ fn presets_reach_the_program_and_the_conditions() {
 fn every_preset_of_the_data_is_a_value_and_the_reverse() {
     let read = |file: &str| std::fs::read_to_string(project_root().join("charts/podlayer").join(file)).unwrap();
     let presets: Value = serde_json::from_str(&read("files/presets.json")).unwrap();
-    let mut data: Vec<&str> = presets.as_array().unwrap().iter().map(|preset| preset["name"].as_str().unwrap()).collect();
+    let mut data: Vec<&str> =
+        presets.as_array().unwrap().iter().map(|preset| preset["name"].as_str().unwrap()).collect();
     data.sort_unstable();
     let values: Value = serde_yaml::from_str(&read("values.yaml")).unwrap();
     let mut known: Vec<&str> = values["presets"].as_object().unwrap().keys().map(String::as_str).collect();

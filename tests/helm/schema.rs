@@ -53,7 +53,10 @@ fn a_bad_layer_is_refused() {
     refused(patch(json!({"ephemeralContainers": []})), &["ephemeralContainers"]);
     refused(patch(json!("a text")), &["/layers/base/podSpecPatch"]);
     let metadata = json!({"labels": {"podlayer.dev/enabled": "true"}});
-    refused(layer(json!({"kind": "default", "podMetadata": metadata})), &["/layers/base/podMetadata/labels/podlayer.dev"]);
+    refused(
+        layer(json!({"kind": "default", "podMetadata": metadata})),
+        &["/layers/base/podMetadata/labels/podlayer.dev"],
+    );
     refused(layer(json!({"kind": "default", "order": "10"})), &["/layers/base/order"]);
     refused(layer(json!({"kind": "default", "order": 1.5})), &["/layers/base/order"]);
     refused(layer(json!({"kind": "class", "podSpecPatch": {}})), &["/layers/base", "match"]);
@@ -143,7 +146,8 @@ fn pods_have_longer_to_stop_than_podlayer_and_the_endpoints_need() {
     let pod = &template(&values(json!({})))["Deployment/podlayer/podlayer"]["spec"]["template"]["spec"];
     let seconds = |value: &Value| Duration::from_secs(value.as_u64().unwrap());
     let probe = &pod["containers"][0]["readinessProbe"];
-    let endpoints = seconds(&probe["periodSeconds"]) * u32::try_from(probe["failureThreshold"].as_u64().unwrap()).unwrap();
+    let endpoints =
+        seconds(&probe["periodSeconds"]) * u32::try_from(probe["failureThreshold"].as_u64().unwrap()).unwrap();
     let drain = podlayer::server::Limits::default().drain;
     assert!(seconds(&pod["terminationGracePeriodSeconds"]) > drain + endpoints);
     // The schema lets nobody go below.

@@ -53,3 +53,10 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- fail "pod.port and pod.adminPort must differ" }}
 {{- end }}
 {{- end }}
+
+{{/* Names of the layers in the values, as a JSON list. One that is null was taken out by a later values file. */}}
+{{- define "podlayer.layers" -}}
+{{- $names := list }}
+{{- range $name, $layer := .Values.layers }}{{ if $layer }}{{ $names = append $names $name }}{{ end }}{{ end }}
+{{- $names | toJson }}
+{{- end }}

@@ -75,7 +75,9 @@ impl Program<'_> {
             .env("CGO_ENABLED", "0") // no C compiler needed
             .env("GOWORK", "off")
             .output()
-            .unwrap_or_else(|error| panic!("can't run `go` ({error}): install Go 1.26 or newer and put it on the PATH"));
+            .unwrap_or_else(|error| {
+                panic!("can't run `go` ({error}): install Go 1.26 or newer and put it on the PATH")
+            });
         assert!(
             output.status.success(),
             "{name} doesn't build for the tests. It needs Go 1.26 or newer (`go version`), 8 GB of \

@@ -13,6 +13,10 @@ use super::authority::{Ca, Certificate, Window};
 use super::bundle::{Bundle, Fault};
 use super::lifetimes::Lifetimes;
 
+/// For how many times `settle` the current CA must have stayed the same before an earlier one goes: replicas that can't
+/// use it for their clocks' sake replace it in little more than one.
+const UNREST: u32 = 3;
+
 /// The time, twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
@@ -68,6 +72,8 @@ pub enum Write {
 pub struct Replica {
     lifetimes: Lifetimes,
     leaf: Option<Signed>,
+    /// The current CA, and since when it has been that.
+    current_seen: Option<(Certificate, Duration)>,
     /// The next CA, and since when it has been seen in every entry.
     next_seen: Option<(Certificate, Duration)>,
     /// When this replica wrote a new CA last.
@@ -84,7 +90,7 @@ struct Signed {
 impl Replica {
     /// A replica that serves nothing yet.
     pub fn new(lifetimes: Lifetimes) -> Self {
-        Self { lifetimes, leaf: None, next_seen: None, created: None }
+        Self { lifetimes, leaf: None, current_seen: None, next_seen: None, created: None }
     }
 
     /// From when to when a new CA holds.
@@ -134,11 +140,12 @@ impl Replica {
     }
 
     fn remember(&mut self, bundle: &Bundle, entries: &Entries, now: Now) {
-        let next = bundle.next.as_ref().filter(|next| entries.trust(next)).map(Ca::certificate);
-        self.next_seen = next.map(|next| match self.next_seen.take() {
-            Some((before, since)) if before == *next => (before, since),
-            _ => (next.clone(), now.steady),
-        });
+        let seen = |found: Option<&Ca>, before: Option<(Certificate, Duration)>| {
+            let found = found.map(Ca::certificate)?;
+            Some(before.filter(|(before, _)| before == found).unwrap_or_else(|| (found.clone(), now.steady)))
+        };
+        self.current_seen = seen(bundle.current.as_ref(), self.current_seen.take());
+        self.next_seen = seen(bundle.next.as_ref().filter(|next| entries.trust(next)), self.next_seen.take());
     }
 
     fn signer(&self, bundle: &Bundle, entries: &Entries, now: Now) -> Option<Ca> {
@@ -196,6 +203,11 @@ impl Replica {
     }
 
     fn retire(&self, bundle: &Bundle, now: Now) -> Option<Write> {
+        // What has ended by this clock may not have by the others'. They then put another CA in the current one's place.
+        let unrest = self.lifetimes.settle * UNREST;
+        if self.current_seen.as_ref().is_none_or(|(_, since)| now.steady.saturating_sub(*since) < unrest) {
+            return None;
+        }
         let over = bundle.until.is_none_or(|until| until < now.wall);
         let own = self.leaf.as_ref().filter(|_| self.leaf_holds(now)).map(|leaf| leaf.ca.certificate());
         let stays = |found: &Certificate| Some(found) == own || (!over && now.wall <= found.not_after);
@@ -229,37 +241,45 @@ impl Write {
 
 /// The entries of all configurations, read.
 struct Entries {
-    /// For each entry, the place of its configuration, its `caBundle` and the certificates in it.
-    entries: Vec<(usize, Vec<u8>, Vec<Certificate>)>,
+    /// For each entry, the place of its configuration and that of its text.
+    entries: Vec<(usize, usize)>,
+    /// Each `caBundle` that some entry has, once, for mostly all have the same; and the certificates in it.
+    texts: Vec<(Vec<u8>, Vec<Certificate>)>,
     /// Whether every configuration is there.
     complete: bool,
 }
 
 impl Entries {
     fn of(seen: &Seen<'_>) -> Self {
-        let places = seen.configurations.iter().enumerate();
-        let present = places.filter_map(|(place, found)| found.as_ref().map(|entries| (place, entries)));
-        let entries = present.flat_map(|(place, entries)| {
-            entries.iter().map(move |bundle| (place, bundle.clone(), Certificate::all_in(bundle)))
-        });
-        Self { entries: entries.collect(), complete: seen.configurations.iter().all(Option::is_some) }
+        let mut read =
+            Self { entries: Vec::new(), texts: Vec::new(), complete: seen.configurations.iter().all(Option::is_some) };
+        for (place, bundles) in seen.configurations.iter().enumerate() {
+            for bundle in bundles.iter().flatten() {
+                let known = read.texts.iter().position(|(text, _)| text == bundle);
+                read.entries.push((place, known.unwrap_or(read.texts.len())));
+                if known.is_none() {
+                    read.texts.push((bundle.clone(), Certificate::all_in(bundle)));
+                }
+            }
+        }
+        read
     }
 
     /// Whether every entry trusts this CA, and no configuration is missing.
     fn trust(&self, ca: &Ca) -> bool {
-        self.complete && self.entries.iter().all(|(_, _, certificates)| certificates.contains(ca.certificate()))
+        self.complete && self.texts.iter().all(|(_, certificates)| certificates.contains(ca.certificate()))
     }
 
     /// The configurations with an entry whose `caBundle` is another than this.
     fn other_than(&self, union: &[u8]) -> Vec<usize> {
-        let mut places: Vec<usize> =
-            self.entries.iter().filter(|(_, bundle, _)| bundle != union).map(|(place, _, _)| *place).collect();
+        let others = self.entries.iter().filter(|(_, text)| self.texts[*text].0 != union);
+        let mut places: Vec<usize> = others.map(|(place, _)| *place).collect();
         places.dedup();
         places
     }
 
     fn certificates(&self) -> impl Iterator<Item = &Certificate> {
-        self.entries.iter().flat_map(|(_, _, certificates)| certificates)
+        self.texts.iter().flat_map(|(_, certificates)| certificates)
     }
 }
 

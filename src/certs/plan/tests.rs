@@ -16,13 +16,13 @@ use crate::certs::authority::subject_of;
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
-const POLL: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_secs(20);
 /// How late an API server may see a configuration: less than `propagation`.
 const LAG: Duration = Duration::from_millis(1500);
-/// A rotation each 80 minutes.
+/// A rotation each 40 minutes.
 const LIFETIMES: Lifetimes = Lifetimes {
-    ca: Duration::from_secs(7200),
-    leaf: Duration::from_secs(1200),
+    ca: Duration::from_secs(3600),
+    leaf: Duration::from_secs(600),
     skew: Duration::from_secs(300),
     settle: Duration::from_secs(60),
     propagation: Duration::from_secs(2),
@@ -358,7 +358,7 @@ impl World {
 
 /// A few worlds, each its own.
 fn seeds() -> impl Iterator<Item = u64> {
-    (1..=6).map(|seed| seed * 7919)
+    (1..=4).map(|seed| seed * 7919)
 }
 
 #[test]
@@ -383,13 +383,13 @@ fn no_call_fails_in_four_rotations_with_replicas_that_lag_stall_and_restart() {
         let mut world = World::settled(seed, 4);
         let first = world.bundle().current;
         while world.promotions < 5 {
-            world.run(7 * MINUTE);
+            world.run(5 * MINUTE);
             world.restart_one();
-            assert!(world.now < 10 * HOUR, "rotations have ended");
+            assert!(world.now < 5 * HOUR, "rotations have ended");
         }
         world.run(5 * MINUTE);
         world.assert_well("rotations");
-        assert!(world.calls > 100_000 / 4, "{}", world.calls);
+        assert!(world.calls > 10_000, "{}", world.calls);
         assert_ne!(world.bundle().current, first);
         // The CA before the last is gone by the time of the next but one.
         assert!(world.bundle().previous.len() <= 1, "{:?}", world.bundle());
@@ -406,7 +406,7 @@ fn the_old_ca_stays_until_its_last_leaf_has_ended_and_then_goes() {
     assert_eq!(world.bundle().previous.len(), 1);
     while !world.bundle().previous.is_empty() {
         world.run(SECOND);
-        assert!(world.now < promoted + 2 * HOUR);
+        assert!(world.now < promoted + HOUR);
     }
     assert!(world.now >= promoted + LIFETIMES.leaf);
     world.run(MINUTE);
@@ -430,7 +430,7 @@ fn an_emptied_or_corrupt_secret_gives_a_new_ca_while_serving_goes_on() {
             let mut world = World::settled(seed, 3);
             let before = world.bundle().current.unwrap();
             // Also in the middle of a rotation.
-            world.run(Duration::from_secs(60 * (seed % 90)));
+            world.run(Duration::from_secs(60 * (seed % 45)));
             world.set_secret(damage);
             world.run(10 * MINUTE);
             world.assert_well(what);
@@ -438,7 +438,7 @@ fn an_emptied_or_corrupt_secret_gives_a_new_ca_while_serving_goes_on() {
             if what != "bad time" {
                 assert_ne!(after.current.unwrap(), before, "{what}");
             }
-            world.run(2 * HOUR);
+            world.run(HOUR);
             world.assert_well(what);
             assert!(world.bundle().certificates().len() <= 2, "{what}: earlier CAs have gone");
         }
@@ -494,7 +494,7 @@ fn a_jump_of_all_clocks_is_recovered_from_within_a_minute() {
         world.run(30 * MINUTE);
         world.jumped += time::Duration::hours(hours);
         world.recover(2 * MINUTE, 15 * MINUTE, "jump");
-        world.run(3 * HOUR);
+        world.run(2 * HOUR);
         world.assert_well("after the jump");
         assert!(world.bundle().certificates().len() <= 3, "{hours}: {:?}", world.bundle());
     }
@@ -502,14 +502,14 @@ fn a_jump_of_all_clocks_is_recovered_from_within_a_minute() {
 
 #[test]
 fn a_replica_whose_clock_is_wrong_costs_the_others_no_call() {
-    for minutes in [4, 30, 90, 100_000, -4, -30, -90, -100_000] {
+    for minutes in [4, 20, 50, 100_000, -4, -20, -50, -100_000] {
         let mut world = World::settled(99, 3);
         world.replicas[0].off = time::Duration::minutes(minutes);
-        world.run(3 * HOUR);
+        world.run(HOUR);
         world.assert_no_failure(&format!("{minutes} minutes off"));
         assert!(world.authorities < 600, "{minutes}: {}", world.authorities);
         world.replicas[0].off = time::Duration::ZERO;
-        world.recover(2 * MINUTE, 3 * HOUR, "set right");
+        world.recover(2 * MINUTE, HOUR, "set right");
     }
 }
 

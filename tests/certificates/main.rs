@@ -7,5 +7,6 @@
 mod controlplane;
 
 mod installation;
+mod manifests;
 mod program;
 mod rotation;

@@ -27,12 +27,13 @@ fn labelled() -> Vec<(&'static str, Value, bool)> {
         ("arc-runner", json!({"actions-ephemeral-runner": "False"}), false),
         ("arc-workflow", json!({"runner-pod": "set-abcde-runner-fghij"}), true),
         ("gitlab", json!({"job.runner.gitlab.com/pod": "runner-abc-project-1-concurrent-0"}), true),
-        ("gitlab", json!({"runner.gitlab.com/pause-pod": "true", "manager.runner.gitlab.com/id-short": "abc"}), false),
+        ("gitlab", json!({"job.runner.gitlab.com/pod": "a", "runner.gitlab.com/pause-pod": "true"}), false),
         ("jenkins", json!({"kubernetes.jenkins.io/controller": "jenkins"}), true),
         ("jenkins", json!({"jenkins/label-digest": "0"}), true),
         ("jenkins", json!({"jenkins": "slave"}), false),
         ("tekton", json!({"tekton.dev/taskRunUID": "0190"}), true),
         ("argo", json!({"workflows.argoproj.io/workflow": "build"}), true),
+        ("argo", json!({"workflows.argoproj.io/workflow": "build", "workflows.argoproj.io/component": "agent"}), false),
     ]
 }
 

@@ -96,6 +96,38 @@ fn a_release_works_as_its_account_through_its_service_from_install_to_uninstall(
 }
 
 #[test]
+fn by_default_podlayer_looks_after_its_certificate_and_upgrades_leave_it_alone() {
+    let plane = ControlPlane::shared();
+    let ci = plane.namespace("ci");
+    let mut release = Release::install(base(600));
+    let replicas = [Replica::start(&release), Replica::start_beside(&release)];
+    release.soon("the layer", || deadline(&release, &ci) == 600);
+    let bundles = |release: &Release| {
+        let of = |kind: &str| {
+            let webhooks = plane.get_json(&[kind, &release.webhooks])["webhooks"].clone();
+            webhooks.as_array().unwrap().iter().map(|hook| hook["clientConfig"]["caBundle"].clone()).collect::<Vec<_>>()
+        };
+        [of("mutatingwebhookconfiguration"), of("validatingwebhookconfiguration")].concat()
+    };
+    let before = bundles(&release);
+    assert!(before.len() == 7 && before.iter().all(Value::is_string), "every entry trusts it: {before:?}");
+    release.upgrade(json!({"presets": {"buildkite": true}, "webhook": {"failNamespaces": [ci]}}));
+    release.upgrade(json!({"presets": {"buildkite": false}, "webhook": {"failNamespaces": []}}));
+    let back = release.helm(&["rollback", "podlayer", "1"]);
+    assert!(back.ok, "{}", back.stderr);
+    assert_eq!(bundles(&release), before);
+    assert_eq!(deadline(&release, &ci), 600);
+    let secret = plane.get_json(&["secret", "podlayer-ca", "-n", &release.own]);
+    assert!(!secret["data"].as_object().unwrap().is_empty(), "the CA is still there");
+    for replica in &replicas {
+        assert!(replica.get("/readyz").starts_with("HTTP/1.1 200"));
+    }
+    drop(replicas);
+    release.uninstall();
+    assert_eq!(release.left(), Vec::<String>::new());
+}
+
+#[test]
 fn a_release_without_layers_says_that_nothing_is_changed_yet() {
     let release =
         Release::install(json!({"webhook": {"failNamespaces": ["ci"]}, "policies": {"stamp": {"action": "Deny"}}}));

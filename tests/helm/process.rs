@@ -32,17 +32,25 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Starts one and waits until it is ready.
+    /// Starts one at the Service's address and waits until it is ready.
     pub(crate) fn start(release: &Release) -> Self {
+        let service = release.plane.get_json(&["service", "podlayer", "-n", &release.own]);
+        let port = service["spec"]["ports"].as_array().unwrap().iter().find(|port| port["name"] == "webhook").unwrap();
+        Self::at(release, &format!("{}:{}", service["spec"]["clusterIP"].as_str().unwrap(), port["port"]))
+    }
+
+    /// Starts one that the API server doesn't call, and waits until it is ready.
+    pub(crate) fn start_beside(release: &Release) -> Self {
+        Self::at(release, &format!("127.0.0.1:{}", free_port()))
+    }
+
+    fn at(release: &Release, address: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let plane = release.plane;
         let own = release.own.as_str();
         let deployment = plane.get_json(&["deployment", "podlayer", "-n", own]);
         let pod = &deployment["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
-        let service = plane.get_json(&["service", "podlayer", "-n", own]);
-        let port = service["spec"]["ports"].as_array().unwrap().iter().find(|port| port["name"] == "webhook").unwrap();
-        let address = format!("{}:{}", service["spec"]["clusterIP"].as_str().unwrap(), port["port"]);
         let admin = free_port();
 
         let mut arguments: Vec<String> = Vec::new();

@@ -29,7 +29,10 @@ matchExpressions:
 {{- end }}
 {{- end }}
 
-{{/* Whether the object's labels are those of one preset. `at`: where its metadata is, such as object.metadata. */}}
+{{/*
+Whether the object's labels are those of one preset: all of one selector, and none of `without`. null is any value.
+`at`: where its metadata is, such as object.metadata.
+*/}}
 {{- define "podlayer.preset" -}}
 {{- $at := .at }}
 {{- $any := list }}
@@ -38,13 +41,17 @@ matchExpressions:
 {{- range $key, $value := . }}
 {{- $label := printf "%s.?labels[?'%s']" $at $key }}
 {{- if kindIs "invalid" $value }}{{ $all = append $all (printf "%s.hasValue()" $label) }}
-{{- else if kindIs "bool" $value }}{{ $all = append $all (printf "!%s.hasValue()" $label) }}
 {{- else }}{{ $all = append $all (printf "%s.orValue('') == '%s'" $label $value) }}
 {{- end }}
 {{- end }}
 {{- $any = append $any (join " && " $all) }}
 {{- end }}
-{{- if gt (len $any) 1 }}({{ join ") || (" $any }}){{ else }}{{ first $any }}{{ end }}
+{{- $is := first $any }}
+{{- if gt (len $any) 1 }}{{ $is = printf "((%s))" (join ") || (" $any) }}{{ end }}
+{{- range .preset.without }}
+{{- $is = printf "%s && !%s.?labels[?'%s'].hasValue()" $is $at . }}
+{{- end }}
+{{- $is }}
 {{- end }}
 
 {{/* Whether the object opted in, by the label or by a preset that is on. */}}

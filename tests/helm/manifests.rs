@@ -71,3 +71,25 @@ fn the_api_server_takes_every_overlay() {
         assert!(!output.stderr.to_lowercase().contains("warning"), "{folder}: {}", output.stderr);
     }
 }
+
+#[test]
+fn the_api_server_takes_whatever_the_chart_renders() {
+    let _turn = turn();
+    let plane = ControlPlane::shared();
+    plane.apply(&fs::read_to_string(project_root().join("manifests/base/namespace.yaml")).unwrap());
+    // Kinds of the Prometheus operator are not there.
+    let mut all = crate::render::everything();
+    merge(&mut all, json!({"monitoring": {"serviceMonitor": {"enabled": false}, "prometheusRule": {"enabled": false}}}));
+    merge(&mut all, json!({"layerNamespaces": ["default"]}));
+    let mut hooks = 0;
+    for (key, object) in template(&all) {
+        // Fields that there aren't and types that are wrong are refused; so is a pod that isn't `restricted`.
+        let output = plane.kubectl_in(&["apply", "--dry-run=server", "-f", "-"], &object.to_string());
+        let needs_account = key == "Pod/podlayer/podlayer-test";
+        let lacks_account = output.stderr.contains("serviceaccount \"podlayer-test\" not found");
+        assert!(output.ok || needs_account && lacks_account, "{key}: {}", output.stderr);
+        assert!(!output.stderr.to_lowercase().contains("warning"), "{key}: {}", output.stderr);
+        hooks += usize::from(object["metadata"]["annotations"].get("helm.sh/hook").is_some());
+    }
+    assert!(hooks >= 6, "the account of `helm test`, its rights and its pod");
+}

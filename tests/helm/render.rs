@@ -13,7 +13,7 @@ const MUTATING: &str = "MutatingWebhookConfiguration//zz-podlayer";
 const VALIDATING: &str = "ValidatingWebhookConfiguration//zz-podlayer";
 
 /// Values that turn on whatever can be turned on.
-fn everything() -> Value {
+pub(crate) fn everything() -> Value {
     values(json!({
         "presets": {"buildkite": true, "arc-runner": true, "arc-workflow": true, "gitlab": true, "jenkins": true,
                     "tekton": true, "argo": true},

@@ -11,6 +11,7 @@ mod helm;
 mod conditions;
 mod documents;
 mod generated;
+mod hooks;
 mod install;
 mod manifests;
 mod policies;

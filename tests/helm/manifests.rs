@@ -79,7 +79,10 @@ fn the_api_server_takes_whatever_the_chart_renders() {
     plane.apply(&fs::read_to_string(project_root().join("manifests/base/namespace.yaml")).unwrap());
     // Kinds of the Prometheus operator are not there.
     let mut all = crate::render::everything();
-    merge(&mut all, json!({"monitoring": {"serviceMonitor": {"enabled": false}, "prometheusRule": {"enabled": false}}}));
+    merge(
+        &mut all,
+        json!({"monitoring": {"serviceMonitor": {"enabled": false}, "prometheusRule": {"enabled": false}}}),
+    );
     merge(&mut all, json!({"layerNamespaces": ["default"]}));
     let mut hooks = 0;
     for (key, object) in template(&all) {

@@ -65,16 +65,27 @@ pub struct Managed {
 /// Why a look came to nothing.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
+    #[error("there is no {0}, so nobody trusts this CA yet")]
+    Absent(String),
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    #[error("failed to make a certificate")]
+    #[error("failed to make a CA")]
     Make(#[from] MakeError),
-    #[error("the certificate that was just made can't be served")]
-    Pair(#[from] PairError),
     #[error(transparent)]
     Secret(#[from] SecretError),
+    #[error(transparent)]
+    Sign(#[from] SignError),
     #[error("the API server didn't answer for {} s", PATIENCE.as_secs())]
     Silence,
+}
+
+/// Why there is no new leaf.
+#[derive(Debug, thiserror::Error)]
+enum SignError {
+    #[error("failed to sign a certificate")]
+    Make(#[from] MakeError),
+    #[error("the certificate that was just signed can't be served")]
+    Pair(#[from] PairError),
 }
 
 /// What was read of the cluster.
@@ -207,7 +218,7 @@ impl Managed {
         if let Some(ca) = plan.sign {
             match self.sign(&ca) {
                 Ok(()) => done = true,
-                Err(error) => *failed = Some(error),
+                Err(error) => *failed = Some(error.into()),
             }
         }
         if let Some(write) = plan.write {
@@ -233,9 +244,14 @@ impl Managed {
             return Then::Again;
         }
         self.metrics.bundle_in_sync(plan.in_sync);
-        let told = self.trusted.send_replace(plan.trusted);
-        if told != plan.trusted {
-            tracing::info!(trusted = plan.trusted, "whether the webhook configurations trust the certificate");
+        match (self.trusted.send_replace(plan.trusted), plan.trusted) {
+            (false, true) => tracing::info!("the webhook configurations trust the certificate"),
+            (true, false) => tracing::warn!("the webhook configurations don't trust the certificate any more"),
+            _ => {}
+        }
+        let absent = self.configurations.iter().zip(&found.configurations).find(|(_, held)| held.is_none());
+        if let (None, Some((configuration, _))) = (&failed, absent) {
+            *failed = Some(LookError::Absent(configuration.title()));
         }
         if failed.is_none() && self.complaint.take().is_some() {
             tracing::info!("the CA and the webhook configurations can be looked after again");
@@ -261,7 +277,7 @@ impl Managed {
     }
 
     /// Signs a new leaf and serves it.
-    fn sign(&mut self, ca: &Ca) -> Result<(), LookError> {
+    fn sign(&mut self, ca: &Ca) -> Result<(), SignError> {
         let window = self.replica.leaf_window(ca, self.now().wall);
         let leaf = ca.leaf(&self.names, &[], window)?;
         self.serving.replace(Pair::from_pem(leaf.certificate.as_bytes(), leaf.key.as_bytes())?);

@@ -34,7 +34,7 @@ fn the_table_of_rights_is_what_the_chart_renders() {
     for (key, object) in objects.iter().filter(|(key, _)| key.contains("Role/") && !key.ends_with("-test")) {
         for rule in object["rules"].as_array().unwrap() {
             let group = if list(&rule["apiGroups"]).is_empty() { "core".into() } else { list(&rule["apiGroups"]) };
-            let names = rule.get("resourceNames").map_or("any".into(), &list);
+            let names = rule.get("resourceNames").map_or_else(|| "any".into(), &list);
             let place = key.split('/').nth(1).unwrap().to_owned();
             there.insert(vec![place, group, list(&rule["resources"]), names, list(&rule["verbs"])]);
         }
@@ -63,7 +63,7 @@ fn links_lead_to_files() {
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let file = link.split('#').next().unwrap_or_default();
             let is_local = !link.contains("://") && !file.is_empty();
-            let there = document.parent().unwrap_or(Path::new("")).join(file);
+            let there = document.parent().unwrap_or_else(|| Path::new("")).join(file);
             assert!(!is_local || there.exists(), "{}: {link} leads nowhere", document.display());
         }
     }

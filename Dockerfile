@@ -12,7 +12,8 @@ WORKDIR /src
 COPY . .
 # The toolchain of this image, not one that rustup would fetch.
 RUN RUSTUP_TOOLCHAIN=$(rustup show active-toolchain | cut -d' ' -f1) cargo build --release --locked --bin podlayer \
-    && install -D target/release/podlayer /out/podlayer
+    && mkdir /out \
+    && strip --strip-debug -o /out/podlayer target/release/podlayer
 
 FROM scratch
 LABEL org.opencontainers.image.title="podlayer" \

@@ -12,4 +12,5 @@ mod podlayer;
 mod bad_steps;
 mod default_container;
 mod layers;
+mod namespaces;
 mod openapi;

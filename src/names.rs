@@ -71,3 +71,11 @@ pub const PATH_LAYERS: &str = "/layers";
 pub const FIELD_MANAGER: &str = "podlayer";
 /// Field manager of `caBundle` in the webhook configurations: its own, for an apply gives up whatever it leaves out.
 pub const FIELD_MANAGER_CA_BUNDLE: &str = "podlayer-ca-bundle";
+
+/// Secret in podlayer's own namespace that holds the CA of self-managed certificates. The chart makes it, empty.
+pub const CA_SECRET: &str = "podlayer-ca";
+/// Service by which API servers reach the webhook; its name is in the certificate.
+pub const SERVICE: &str = "podlayer";
+/// Name of the mutating and of the validating webhook configuration. They run in the order of their names, so this one
+/// comes after other injectors'.
+pub const WEBHOOK_CONFIGURATION: &str = "zz-podlayer";

@@ -11,6 +11,7 @@ mod policy;
 mod render;
 mod report;
 mod webhook;
+mod webhook_tls;
 
 use std::process::ExitCode;
 

@@ -47,10 +47,10 @@ fn a_rolling_restart_loses_no_pod_and_a_killed_replica_only_stamps() {
     // With Fail a call that gets lost is a pod that isn't made.
     let load = Load::start(&plane, &pods);
     sleep(Duration::from_secs(2));
-    for at in 0..replicas.len() {
+    for replica in &mut replicas {
         let next = start();
         balancer.wait_until_ready(next.address);
-        let old = std::mem::replace(&mut replicas[at], next);
+        let old = std::mem::replace(replica, next);
         old.terminate();
         sleep(PROPAGATION + Duration::from_secs(1));
     }

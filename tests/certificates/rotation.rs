@@ -163,7 +163,8 @@ async fn three_rotations_of_three_replicas_fail_no_handshake() {
         sleep(Duration::from_millis(30)).await;
     }
     assert!(handshakes > 500, "only {handshakes}");
-    assert!((2..=3).contains(&most), "up to {most} CAs at once");
+    // The current one, the next, and up to two before, for a rotation takes little longer than a leaf lasts.
+    assert!((2..=4).contains(&most), "up to {most} CAs at once");
     for replica in &replicas {
         let text = replica.metrics.text();
         for line in [

@@ -11,5 +11,7 @@ mod podlayer;
 
 mod bad_steps;
 mod default_container;
+mod injectors;
 mod layers;
+mod namespaces;
 mod openapi;

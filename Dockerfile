@@ -11,8 +11,9 @@ RUN apk add --no-cache gcc musl-dev
 WORKDIR /src
 COPY . .
 # The toolchain of this image, not one that rustup would fetch.
-RUN RUSTUP_TOOLCHAIN=$(rustup show active-toolchain | cut -d' ' -f1) cargo build --release --locked --bin podlayer \
-    && install -D target/release/podlayer /out/podlayer
+RUN RUSTUP_TOOLCHAIN=$(rustup default | cut -d' ' -f1) cargo build --release --locked --bin podlayer \
+    && mkdir /out \
+    && strip --strip-debug -o /out/podlayer target/release/podlayer
 
 FROM scratch
 LABEL org.opencontainers.image.title="podlayer" \

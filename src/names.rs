@@ -71,3 +71,10 @@ pub const PATH_LAYERS: &str = "/layers";
 pub const FIELD_MANAGER: &str = "podlayer";
 /// Field manager of `caBundle` in the webhook configurations: its own, for an apply gives up whatever it leaves out.
 pub const FIELD_MANAGER_CA_BUNDLE: &str = "podlayer-ca-bundle";
+
+/// The ConfigMap that keeps the last good versions of bad layers across restarts; the chart makes it, empty.
+pub const LAST_GOOD: &str = "podlayer-last-good";
+/// Who Events say they come from.
+pub const EVENT_REPORTER: &str = "podlayer.dev/webhook";
+/// Name of podlayer's webhook configurations, sorted last.
+pub const WEBHOOK_CONFIGURATION: &str = "zz-podlayer";

@@ -25,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("server", &["telemetry"]),
     ("certs", &["layers", "admission", "telemetry", "cluster"]),
-    ("cluster", &["layers", "admission", "telemetry"]),
+    ("cluster", &["schema", "layers", "admission", "telemetry"]),
 ];
 
 /// May use everything: it wires.

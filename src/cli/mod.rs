@@ -1,9 +1,13 @@
 //! The command line: one file per subcommand, wiring only.
 
+mod callers;
 mod certs;
 mod conformance;
 mod demo;
 mod files;
+mod follow;
+mod layer_args;
+mod layers_page;
 mod lint;
 mod loopback;
 mod object;

@@ -5,6 +5,7 @@ mod directives;
 mod finding;
 pub mod graph;
 mod nearest;
+mod openapi;
 mod place;
 mod quantity;
 mod scalar;
@@ -12,6 +13,7 @@ mod text;
 
 pub use check::{CheckOptions, check};
 pub use finding::{FieldFault, Finding, FindingKind, Suggestion, Wanted};
-pub use graph::{Field, Form, Graph, POD, Struct, Type, TypeId};
+pub use graph::{Field, Form, Graph, POD, Struct, Type, TypeId, extend};
 pub use nearest::nearest;
+pub use openapi::OpenApiError;
 pub use quantity::{Quantity, QuantityError};

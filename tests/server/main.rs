@@ -4,7 +4,9 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod admin;
+mod callers;
 mod certificates;
+mod deadlines;
 mod drain;
 mod limits;
 mod requests;

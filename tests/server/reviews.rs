@@ -167,6 +167,52 @@ async fn objects_of_any_shape_are_answered() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_reviews_are_decided_beside_small_ones_in_turns() {
+    let served = Arc::new(served(Some(layered())).await);
+    let mut large = pod("");
+    let env: Vec<Value> = (0..4_000).map(|at| json!({"name": format!("E{at}"), "value": "x".repeat(60)})).collect();
+    large["spec"]["containers"][0]["env"] = json!(env);
+    let large = review(&large).to_string();
+    assert!(large.len() > 256 << 10);
+    let callers: Vec<_> = [large, review(&pod("")).to_string()]
+        .into_iter()
+        .cycle()
+        .take(8)
+        .map(|body| {
+            let served = Arc::clone(&served);
+            tokio::spawn(async move {
+                let mut client = served.connect().await;
+                for _ in 0..3 {
+                    let response = response(&client.post("/mutate?timeout=30s", body.as_bytes()).await);
+                    assert_eq!((&response["allowed"], response["patch"].is_string()), (&json!(true), true));
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn decisions_are_counted_with_their_operations_and_layers() {
+    let (sender, snapshots) = watch::channel(Some(Arc::new(layered())));
+    let metrics = Metrics::new();
+    let handler = Handler { snapshots, policy: Arc::new(Policy::default()), metrics: metrics.clone() };
+    let served = Served::start(with_fallbacks(handler.router(), SERVES), Limits::default()).await;
+    let mut client = served.connect().await;
+    for _ in 0..2 {
+        client.post("/mutate", review(&pod("")).to_string().as_bytes()).await;
+    }
+    let text = metrics.text();
+    let operations = text.lines().find_map(|line| line.strip_prefix("podlayer_patch_operations_total ")).unwrap();
+    assert!(operations.parse::<usize>().unwrap() >= 6, "{operations}");
+    assert!(text.contains("podlayer_self_check_failures_total 0\n"), "{text}");
+    assert_eq!(metrics.layer_uses(|_| true), [("default/base".to_owned(), 2)].into());
+    drop(sender);
+}
+
 #[tokio::test]
 async fn without_layers_read_it_says_so_and_does_not_ask_to_be_called_again() {
     let served = served(None).await;

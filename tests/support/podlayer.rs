@@ -143,11 +143,16 @@ impl Webhook {
     pub(crate) fn wait_for(&self, name: &str, state: &str) {
         let source = format!("ConfigMap {}/{name}", self.own);
         wait_until(Duration::from_secs(30), &format!("{source} to be {state}"), || {
-            let body = self.get("/layers");
-            let json = body.split("\r\n\r\n").nth(1).and_then(|body| serde_json::from_str::<Value>(body).ok());
-            let layers = json.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
+            let layers = self.layers()["layers"].as_array().cloned().unwrap_or_default();
             layers.iter().any(|layer| layer["source"] == source.as_str() && layer["state"] == state)
         });
+    }
+
+    /// What the admin port says about the layers; null if it says nothing.
+    pub(crate) fn layers(&self) -> Value {
+        let body = self.get("/layers");
+        let json = body.split("\r\n\r\n").nth(1).and_then(|body| serde_json::from_str::<Value>(body).ok());
+        json.unwrap_or_default()
     }
 
     /// What the admin port answers, head and body.

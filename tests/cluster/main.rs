@@ -9,7 +9,9 @@ mod controlplane;
 #[path = "../support/podlayer.rs"]
 mod podlayer;
 
+mod api_server_away;
 mod bad_steps;
 mod default_container;
+mod last_good;
 mod layers;
 mod openapi;

@@ -6,6 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use podlayer::{
     admission::{Policy, handler::Handler},
     layers::{Snapshot, parse_bare},
+    schema::POD,
     server::{Limits, with_fallbacks},
     telemetry::Metrics,
 };
@@ -211,6 +212,26 @@ async fn decisions_are_counted_with_their_operations_and_layers() {
     assert!(text.contains("podlayer_self_check_failures_total 0\n"), "{text}");
     assert_eq!(metrics.layer_uses(|_| true), [("default/base".to_owned(), 2)].into());
     drop(sender);
+}
+
+#[test]
+fn a_field_that_only_the_api_server_knows_is_taken_in_layers_once_it_has_said_so() {
+    let schema = |properties: Value| json!({"type": "object", "properties": properties});
+    let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    let openapi = json!({"components": {"schemas": {
+        "io.k8s.api.core.v1.Pod": schema(json!({"spec": reference("spec")})),
+        "spec": schema(json!({"futureFields": {"type": "array", "items": reference("future"),
+                              "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"}})),
+        "future": schema(json!({"name": {"type": "string"}, "size": {"type": "integer"}})),
+    }}});
+    let patch = "futureFields:\n- name: a\n  size: 1\n";
+    assert!(parse_bare("base", patch, "base.yaml").is_err());
+    let (graph, added) = POD.with_openapi(&openapi.to_string()).unwrap();
+    assert_eq!(added, 1);
+    assert!(podlayer::schema::extend(graph), "nobody else extends it in this process");
+    parse_bare("base", patch, "base.yaml").unwrap();
+    let error = parse_bare("base", &patch.replace("size: 1", "size: big"), "base.yaml").unwrap_err().to_string();
+    assert!(error.contains("a whole number is wanted"), "{error}");
 }
 
 #[tokio::test]

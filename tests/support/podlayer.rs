@@ -31,7 +31,18 @@ pub(crate) struct Webhook {
 impl Webhook {
     /// Starts it with a namespace of its own, ready.
     pub(crate) fn start(plane: &ControlPlane, more: &[&str]) -> Self {
-        let own = plane.namespace("podlayer");
+        Self::start_in(plane, &plane.namespace("podlayer"), more)
+    }
+
+    /// Starts a replica for a namespace that is there, ready.
+    pub(crate) fn start_in(plane: &ControlPlane, own: &str, more: &[&str]) -> Self {
+        let webhook = Self::spawn(own, plane.kubeconfig(), more);
+        webhook.wait_ready();
+        webhook
+    }
+
+    /// Starts a replica and waits for nothing.
+    pub(crate) fn spawn(own: &str, kubeconfig: &str, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certs = folder.path().join("certs");
         let made = Command::new(binary()).args(["certs", "--out"]).arg(&certs).output().unwrap();
@@ -40,9 +51,7 @@ impl Webhook {
         let log = folder.path().join("log");
         let child = Command::new(binary())
             .arg("webhook")
-            .arg("--kubeconfig")
-            .arg(plane.kubeconfig())
-            .args(["--own-namespace", &own, "--addr", &format!("127.0.0.1:{port}")])
+            .args(["--kubeconfig", kubeconfig, "--own-namespace", own, "--addr", &format!("127.0.0.1:{port}")])
             .args(["--admin-addr", &format!("127.0.0.1:{admin}"), "--log-filter", "podlayer=debug,info"])
             .arg("--tls-cert")
             .arg(certs.join("tls.crt"))
@@ -54,11 +63,11 @@ impl Webhook {
             .spawn()
             .unwrap();
         let url = format!("https://127.0.0.1:{port}");
-        let webhook = Self { child: Some(child), folder, url, admin, own, log };
-        wait_until(Duration::from_secs(60), "podlayer to be ready", || {
-            webhook.get("/readyz").starts_with("HTTP/1.1 200")
-        });
-        webhook
+        Self { child: Some(child), folder, url, admin, own: own.to_owned(), log }
+    }
+
+    pub(crate) fn wait_ready(&self) {
+        wait_until(Duration::from_secs(60), "podlayer to be ready", || self.get("/readyz").starts_with("HTTP/1.1 200"));
     }
 
     /// Registers it for the pods, Jobs and layers of one namespace and waits until the API server calls it.

@@ -76,7 +76,7 @@ impl Handler {
         let request = match review::parse(body) {
             Ok(request) => request,
             Err((error, uid)) => {
-                tracing::warn!(error = %error, "review refused");
+                tracing::warn!(error = error.whereabouts(), "review refused");
                 return json(StatusCode::BAD_REQUEST, super::unreadable(&error, uid.as_deref()));
             }
         };

@@ -5,6 +5,7 @@
 
 mod admin;
 mod callers;
+mod canary;
 mod certificates;
 mod deadlines;
 mod drain;

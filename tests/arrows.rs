@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("server", &["telemetry"]),
     ("certs", &["layers", "admission", "telemetry", "cluster"]),
     ("cluster", &["schema", "layers", "admission", "telemetry"]),
+    ("doctor", &["layers", "certs"]),
 ];
 
 /// May use everything: it wires.

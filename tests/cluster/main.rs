@@ -12,6 +12,7 @@ mod podlayer;
 mod api_server_away;
 mod bad_steps;
 mod default_container;
+mod doctor;
 mod last_good;
 mod layers;
 mod openapi;

@@ -43,6 +43,8 @@ pub(super) struct Store {
     metrics: Metrics,
     /// What was said last about it, so that it is said once.
     told: String,
+    /// The entries that were said to be damaged.
+    damaged: Vec<String>,
 }
 
 /// Why the ConfigMap couldn't be read or written.
@@ -80,7 +82,13 @@ struct Synced {
 
 impl Store {
     pub(super) fn new(client: Client, namespace: &str, name: &str, metrics: Metrics) -> Self {
-        Self { api: Api::namespaced(client, namespace), name: name.to_owned(), metrics, told: String::new() }
+        Self {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            metrics,
+            told: String::new(),
+            damaged: Vec::new(),
+        }
     }
 
     /// All that was kept, for a process that starts. Tried again for a while where the API server has no answer: without
@@ -122,10 +130,11 @@ impl Store {
                     settled = now.keep;
                     settled.retain(|key, _| !synced.too_large.contains(key));
                     again |= !synced.too_large.is_empty();
+                    let new = synced.too_large.difference(&too_large.borrow()).count();
+                    (0..new).for_each(|_| self.metrics.last_good_failed(KeepFailure::TooLarge));
                     too_large.send_if_modified(|before| {
-                        let new = *before != synced.too_large;
                         *before = synced.too_large;
-                        new
+                        new > 0
                     });
                     if !synced.found.is_empty() && found.send(synced.found).await.is_err() {
                         return;
@@ -186,9 +195,6 @@ impl Store {
                 }
             }
             synced.kept = wanted.keep.keys().filter(|key| data.contains_key(&slot(key))).count();
-            for _ in &synced.too_large {
-                self.metrics.last_good_failed(KeepFailure::TooLarge);
-            }
             if data == before {
                 return Ok(synced);
             }
@@ -222,13 +228,12 @@ impl Store {
                 Some(Err(_)) | None => read.damaged.push(slot.clone()),
             }
         }
-        if !read.damaged.is_empty() {
-            let told = format!("damaged: {}", read.damaged.join(", "));
-            if self.told != told {
-                read.damaged.iter().for_each(|_| self.metrics.last_good_failed(KeepFailure::Damaged));
-                tracing::warn!(config_map = %self.name, entries = read.damaged.join(","), "kept versions of layers are damaged and ignored");
-                self.told = told;
+        if read.damaged != self.damaged {
+            for slot in read.damaged.iter().filter(|slot| !self.damaged.contains(slot)) {
+                self.metrics.last_good_failed(KeepFailure::Damaged);
+                tracing::warn!(config_map = %self.name, entry = slot, "a kept version of a layer is damaged and ignored");
             }
+            self.damaged.clone_from(&read.damaged);
         }
         Ok(read)
     }

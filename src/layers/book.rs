@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::Serialize;
 
 use super::{
-    Cause, Complaint, Layer, LayerId, LayerSource, ParseError, Place, Scope, Snapshot, SnapshotError,
+    Cause, Complaint, Layer, LayerId, LayerSource, Mode, ParseError, Place, Scope, Snapshot, SnapshotError,
     last_good::{Key, Wanted, essence},
     parse,
 };
@@ -59,6 +59,9 @@ pub struct Standing {
     pub namespace: Option<String>,
     /// How it stands.
     pub state: State,
+    /// Whether it is tried only and changes no pod (`mode: Audit`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub audit: bool,
     /// Twelve digits of the hash of the version in force; empty where none is.
     pub hash: String,
     /// What is wrong with its newest version.
@@ -74,6 +77,7 @@ impl Standing {
             layer: layer.id.to_string(),
             namespace: layer.namespace.clone(),
             state: if problem.is_none() { State::Good } else { State::Stale },
+            audit: layer.options.mode == Mode::Audit,
             hash: layer.digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect(),
             problem,
         }
@@ -81,7 +85,7 @@ impl Standing {
 
     /// A layer of which no version is in force.
     pub fn absent(source: String, state: State, problem: Option<String>) -> Self {
-        Self { source, layer: String::new(), namespace: None, state, hash: String::new(), problem }
+        Self { source, layer: String::new(), namespace: None, state, audit: false, hash: String::new(), problem }
     }
 
     /// What a layer's use is counted under: its name, for a namespace's own layer with the namespace.

@@ -1,30 +1,10 @@
 //! No value out of a pod is ever told, at any level of the log, on any page.
 
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
-use crate::support::{Client, within};
+use crate::program::Program;
 
 const CANARY: &str = "canary48151623";
-
-/// Ended with the test, however that ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn pod(annotations: Value, env: Value) -> Value {
     json!({"metadata": {"generateName": "job-x-", "labels": {"podlayer.dev/enabled": "true"}, "annotations": annotations},
@@ -83,51 +63,8 @@ fn bodies() -> Vec<(&'static str, String)> {
 
 #[tokio::test]
 async fn a_value_in_a_pod_is_in_no_line_of_the_log_at_any_level_and_on_no_page() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    std::fs::create_dir(path("layers")).unwrap();
-    std::fs::write(path("layers/base.yaml"), "containers:\n- name: a\n  env: [{name: A, value: b}]\n").unwrap();
-    let program = env!("CARGO_BIN_EXE_podlayer");
-    let made = Command::new(program).args(["certs", "--out"]).arg(path("certs")).output().unwrap();
-    assert!(made.status.success());
-    let out = std::fs::File::create(path("out")).unwrap();
-    let child = Command::new(program)
-        .args(["webhook", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"])
-        .args(["--log-format", "json", "--log-filter", "trace"])
-        .arg("--layers")
-        .arg(path("layers"))
-        .arg("--tls-cert")
-        .arg(path("certs/tls.crt"))
-        .arg("--tls-key")
-        .arg(path("certs/tls.key"))
-        .stdout(out.try_clone().unwrap())
-        .stderr(out)
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut running = Running(child);
-    let said = || std::fs::read_to_string(path("out")).unwrap();
-    let listening = within(async {
-        loop {
-            let line = said().lines().find(|line| line.contains("listening")).map(str::to_owned);
-            if let Some(line) = line {
-                return serde_json::from_str::<Value>(&line).unwrap();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    })
-    .await;
-
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(path("certs/ca.crt")).unwrap()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let tcp = TcpStream::connect(listening["webhook"].as_str().unwrap()).await.unwrap();
-    let tls = TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), tcp).await;
-    let mut client = Client::over(tls.unwrap());
+    let mut program = Program::start(&[("base.yaml", "containers:\n- name: a\n  env: [{name: A, value: b}]\n")]).await;
+    let mut client = program.connect().await;
     let (mut denied, mut patched) = (0, 0);
     for (path, body) in bodies() {
         assert!(body.contains(CANARY));
@@ -139,17 +76,11 @@ async fn a_value_in_a_pod_is_in_no_line_of_the_log_at_any_level_and_on_no_page()
     assert!(denied >= 15 && patched >= 3, "{denied} denied, {patched} patched: the bodies are what they should be");
     let mut pages = String::new();
     for page in ["/metrics", "/layers", "/readyz"] {
-        let mut admin = TcpStream::connect(listening["admin"].as_str().unwrap()).await.unwrap();
-        let request = format!("GET {page} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        admin.write_all(request.as_bytes()).await.unwrap();
-        within(admin.read_to_string(&mut pages)).await.unwrap();
+        pages.push_str(&program.page(page).await);
     }
     assert!(pages.contains("\"used\":") && pages.contains("podlayer_decisions_total"), "{pages}");
     assert!(!pages.contains(CANARY), "{pages}");
-    running.0.kill().unwrap();
-    running.0.wait().unwrap();
-
-    let log = said();
+    let log = program.end();
     let decided: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let decided: Vec<&Value> = decided.iter().filter(|event| event["message"] == "decided").collect();
     assert!(log.contains("\"DEBUG\""), "more than the usual levels are on");

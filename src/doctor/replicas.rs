@@ -68,7 +68,7 @@ fn admin_port(pod: &Pod) -> i32 {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let ports = containers.flat_map(|container| container.ports.iter().flatten());
     let mut ports = ports.filter(|port| port.name.as_deref() == Some("admin"));
-    ports.next().map_or(i32::from(names::PORT_ADMIN), |port| port.container_port)
+    ports.next().map_or_else(|| i32::from(names::PORT_ADMIN), |port| port.container_port)
 }
 
 fn certificate_end(metrics: &str) -> Option<i64> {

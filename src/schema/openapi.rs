@@ -42,11 +42,11 @@ struct Schema {
     #[serde(default, rename = "$ref")]
     reference: Option<String>,
     #[serde(default, rename = "allOf")]
-    all_of: Vec<Schema>,
+    all_of: Vec<Self>,
     #[serde(default)]
-    properties: BTreeMap<String, Schema>,
+    properties: BTreeMap<String, Self>,
     #[serde(default)]
-    items: Option<Box<Schema>>,
+    items: Option<Box<Self>>,
     #[serde(default, rename = "additionalProperties")]
     values: Values,
     #[serde(default, rename = "x-kubernetes-patch-strategy")]

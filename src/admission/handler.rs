@@ -145,6 +145,10 @@ impl Handler {
         if decision.fault.is_some() && decision.verdict == Verdict::Allowed {
             self.metrics.self_check_failed();
         }
+        if request.dry_run {
+            // Nothing will come of it.
+            return;
+        }
         if let Some(patch) = &decision.patch {
             let operations = serde_json::from_str::<Vec<serde::de::IgnoredAny>>(patch).map_or(0, |list| list.len());
             self.metrics.patched(operations);

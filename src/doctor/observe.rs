@@ -221,8 +221,10 @@ async fn refused_jobs(client: &Client, hooks: &BTreeSet<String>) -> Seen<Vec<Ref
     let mut refused: BTreeMap<(String, String), String> = BTreeMap::new();
     for event in events.items {
         let note = event.note.unwrap_or_default();
-        let by = hooks.iter().find(|hook| note.contains(&format!("admission webhook {hook:?} denied the request")));
-        let (Some(_), Some(job)) = (by, event.regarding) else { continue };
+        let by_hook = hooks.iter().any(|hook| note.contains(&format!("admission webhook {hook:?} denied the request")));
+        // The policy that wants the stamp.
+        let by_policy = note.contains("ValidatingAdmissionPolicy 'podlayer");
+        let Some(job) = event.regarding.filter(|_| by_hook || by_policy) else { continue };
         let message = note.split_once("denied the request: ").map_or(note.as_str(), |(_, message)| message);
         let message = message.lines().next().unwrap_or_default().to_owned();
         refused.insert((job.namespace.unwrap_or_default(), job.name.unwrap_or_default()), message);

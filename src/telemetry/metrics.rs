@@ -122,7 +122,7 @@ impl Metrics {
         let help = "Always 1; the label is the hash of the layers in force, the same on every replica that agrees";
         registry.register("snapshot_info", help, snapshot_info.clone());
         let snapshot_made = Family::default();
-        let help = "When the layers in force were put together, in seconds since 1970";
+        let help = "Since when the layers in force have been so, in seconds since 1970";
         registry.register("snapshot_timestamp_seconds", help, snapshot_made.clone());
         let watch_failures = Counter::default();
         let help = "Times that watching the layers broke off; the last ones stay in force";
@@ -243,14 +243,14 @@ impl Metrics {
         self.0.layer_uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Layers with this hash came into force now.
+    /// Layers with this hash are in force; if other ones were before, from now on.
     pub fn snapshot(&self, hash: &str) {
         let labels = SnapshotHash(hash.to_owned());
         if self.0.snapshot_info.get(&labels).is_none() {
             self.0.snapshot_info.clear();
             self.0.snapshot_info.get_or_create(&labels).set(1);
+            self.0.snapshot_made.get_or_create(&Labels([])).set(now());
         }
-        self.0.snapshot_made.get_or_create(&Labels([])).set(now());
     }
 
     /// How long the layers in force have been so; `None` before there were any.

@@ -11,6 +11,7 @@ mod podlayer;
 
 mod api_server_away;
 mod bad_steps;
+mod client_certificates;
 mod default_container;
 mod doctor;
 mod last_good;

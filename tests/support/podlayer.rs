@@ -72,6 +72,17 @@ impl Webhook {
 
     /// Registers it for the pods, Jobs and layers of one namespace and waits until the API server calls it.
     pub(crate) fn register(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str) {
+        self.configure(plane, namespace, failure_policy);
+        let probe = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace,
+            "labels": {"podlayer.dev/enabled": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
+        wait_until(Duration::from_secs(30), "the API server to call podlayer", || {
+            let made = plane.kubectl_in(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &probe.to_string());
+            made.ok && made.stdout.contains("podlayer.dev/applied")
+        });
+    }
+
+    /// Registers it and waits for nothing.
+    pub(crate) fn configure(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str) {
         let ca = std::fs::read(self.folder.path().join("certs/ca.crt")).unwrap();
         let client = |path: &str| json!({"url": format!("{}{path}", self.url), "caBundle": base64(&ca)});
         let selector = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
@@ -122,12 +133,6 @@ impl Webhook {
             )
             .to_string(),
         );
-        let probe = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace,
-            "labels": {"podlayer.dev/enabled": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
-        wait_until(Duration::from_secs(30), "the API server to call podlayer", || {
-            let made = plane.kubectl_in(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &probe.to_string());
-            made.ok && made.stdout.contains("podlayer.dev/applied")
-        });
     }
 
     /// Takes the registration away again.

@@ -76,5 +76,10 @@ pub const FIELD_MANAGER_CA_BUNDLE: &str = "podlayer-ca-bundle";
 pub const LAST_GOOD: &str = "podlayer-last-good";
 /// Who Events say they come from.
 pub const EVENT_REPORTER: &str = "podlayer.dev/webhook";
-/// Name of podlayer's webhook configurations, sorted last.
+/// Secret in podlayer's own namespace that holds the CA of self-managed certificates. The chart makes it, empty.
+pub const CA_SECRET: &str = "podlayer-ca";
+/// Service by which API servers reach the webhook; its name is in the certificate.
+pub const SERVICE: &str = "podlayer";
+/// Name of the mutating and of the validating webhook configuration. They run in the order of their names, so this one
+/// comes after other injectors'.
 pub const WEBHOOK_CONFIGURATION: &str = "zz-podlayer";

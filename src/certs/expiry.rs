@@ -1,13 +1,29 @@
-//! When a certificate ends.
+//! What podlayer reads out of a certificate: when it holds, and whose it is.
 
 use rustls::pki_types::CertificateDer;
 use time::{Date, Month, OffsetDateTime, Time};
 
+/// The few fields of a certificate that podlayer asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fields<'a> {
+    /// The first moment at which it holds.
+    pub not_before: OffsetDateTime,
+    /// The last moment at which it holds.
+    pub not_after: OffsetDateTime,
+    /// The DER of its subject.
+    pub subject: &'a [u8],
+}
+
 /// The `notAfter` of a certificate; `None` when its DER isn't that of a certificate.
-///
-/// The fields up to it stand in a fixed order (RFC 5280 section 4.1), so eight steps find it; a whole X.509 parser would
-/// be a dependency of ten crates for this one number.
 pub fn not_after(certificate: &CertificateDer<'_>) -> Option<OffsetDateTime> {
+    fields(certificate).map(|fields| fields.not_after)
+}
+
+/// The fields of a certificate; `None` when its DER isn't that of a certificate.
+///
+/// The fields up to the subject stand in a fixed order (RFC 5280 section 4.1), so a few steps find them; a whole X.509
+/// parser would be a dependency of ten crates for these three.
+pub fn fields<'a>(certificate: &'a CertificateDer<'_>) -> Option<Fields<'a>> {
     let (certificate, _) = take(certificate, SEQUENCE)?;
     let (signed, _) = take(certificate, SEQUENCE)?;
     // The version, which certificates of version 1 leave out.
@@ -15,10 +31,12 @@ pub fn not_after(certificate: &CertificateDer<'_>) -> Option<OffsetDateTime> {
     let (_serial, rest) = take(signed, INTEGER)?;
     let (_algorithm, rest) = take(rest, SEQUENCE)?;
     let (_issuer, rest) = take(rest, SEQUENCE)?;
-    let (validity, _) = take(rest, SEQUENCE)?;
-    let (_not_before_tag, _, rest) = element(validity)?;
+    let (validity, rest) = take(rest, SEQUENCE)?;
+    let (subject, _) = take(rest, SEQUENCE)?;
+    let (tag, not_before, rest) = element(validity)?;
+    let not_before = point_in_time(tag, not_before)?;
     let (tag, not_after, _) = element(rest)?;
-    point_in_time(tag, not_after)
+    Some(Fields { not_before, not_after: point_in_time(tag, not_after)?, subject })
 }
 
 const INTEGER: u8 = 0x02;

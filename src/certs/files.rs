@@ -1,6 +1,5 @@
 //! A certificate and its key in two files, such as those of a mounted Secret, looked at again and again.
 
-use std::error::Error;
 use std::fs::File;
 use std::io;
 use std::io::Read;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::serving::{Pair, PairError, Serving};
+use super::told;
 use crate::telemetry::{Metrics, Reload};
 
 /// How often the files are looked at: a renewed Secret reaches its volume within about a minute, so this adds little, and
@@ -178,18 +178,6 @@ fn read(path: &Path) -> Result<Vec<u8>, FilesError> {
         return Err(FilesError::Large { file: path.to_owned() });
     }
     Ok(content)
-}
-
-/// The error with its causes.
-fn told(error: &FilesError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub enum PairError {
 /// open go on.
 pub struct Serving {
     // Held for the length of one clone of an `Arc`; a whole pair is swapped, never half of it.
-    pair: RwLock<Arc<CertifiedKey>>,
+    pair: RwLock<Option<Arc<CertifiedKey>>>,
     metrics: Metrics,
 }
 
@@ -89,20 +89,25 @@ impl fmt::Debug for Pair {
 impl Serving {
     /// Serves this pair first.
     pub fn new(pair: Pair, metrics: Metrics) -> Arc<Self> {
-        let serving = Self { pair: RwLock::new(pair.0.clone()), metrics };
-        serving.tell(&pair);
-        Arc::new(serving)
+        let serving = Self::empty(metrics);
+        serving.replace(pair);
+        serving
+    }
+
+    /// Has nothing to serve yet: until the first pair comes, handshakes fail with an alert.
+    pub fn empty(metrics: Metrics) -> Arc<Self> {
+        Arc::new(Self { pair: RwLock::default(), metrics })
     }
 
     /// Serves this pair from the next handshake on.
     pub fn replace(&self, pair: Pair) {
         self.tell(&pair);
-        *self.pair.write().unwrap_or_else(PoisonError::into_inner) = pair.0;
+        *self.pair.write().unwrap_or_else(PoisonError::into_inner) = Some(pair.0);
     }
 
-    /// The pair that is served now.
-    pub fn pair(&self) -> Pair {
-        Pair(self.pair.read().unwrap_or_else(PoisonError::into_inner).clone())
+    /// The pair that is served now, if there is one.
+    pub fn pair(&self) -> Option<Pair> {
+        self.pair.read().unwrap_or_else(PoisonError::into_inner).clone().map(Pair)
     }
 
     fn tell(&self, pair: &Pair) {
@@ -114,7 +119,7 @@ impl Serving {
 
 impl ResolvesServerCert for Serving {
     fn resolve(&self, _client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.pair().0)
+        self.pair().map(|pair| pair.0)
     }
 }
 

@@ -16,6 +16,7 @@ mod policy;
 mod render;
 mod report;
 mod webhook;
+mod webhook_tls;
 
 use std::process::ExitCode;
 

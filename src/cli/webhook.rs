@@ -11,10 +11,10 @@ use super::{
     layers_page,
     policy::PolicyArgs,
     report::{CliError, Outcome},
+    webhook_tls::TlsArgs,
 };
 use crate::{
     admission::handler::Handler,
-    certs::files::{Files, POLL_INTERVAL},
     cluster::{self, Watched},
     names,
     server::{self, Drain, Limits, Readiness},
@@ -39,12 +39,6 @@ pub(super) struct Args {
     /// Address of the webhook (HTTPS).
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], names::PORT_WEBHOOK)))]
     addr: SocketAddr,
-    /// Certificate chain of the webhook, PEM; read again when it changes.
-    #[arg(long, value_name = "FILE")]
-    tls_cert: PathBuf,
-    /// Its key, PEM.
-    #[arg(long, value_name = "FILE")]
-    tls_key: PathBuf,
     /// Address of probes and metrics (plain HTTP).
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], names::PORT_ADMIN)))]
     admin_addr: SocketAddr,
@@ -54,6 +48,8 @@ pub(super) struct Args {
     /// What is logged, such as debug or "info,podlayer::server=debug"; else RUST_LOG, else info.
     #[arg(long, value_name = "FILTER")]
     log_filter: Option<String>,
+    #[command(flatten)]
+    tls: TlsArgs,
     #[command(flatten)]
     callers: CallerArgs,
     #[command(flatten)]
@@ -73,15 +69,21 @@ pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
 }
 
 async fn serve(args: Args) -> Result<Outcome, CliError> {
-    let Args { layers, kubeconfig, addr, tls_cert, tls_key, admin_addr, callers, layer_args, policy, .. } = args;
+    let Args { layers, kubeconfig, addr, tls, admin_addr, callers, layer_args, policy, .. } = args;
     let policy = Arc::new(policy.policy());
     let metrics = Metrics::new();
     let drain = Drain::new();
     let readiness = Readiness::new(drain.clone());
     let layers_read = readiness.condition("layers", "the layers were not read yet");
+    let certified = readiness.condition("certificate", "the webhook configurations don't trust it yet");
 
-    let certificates = Files { certificate: tls_cert, key: tls_key }.load(metrics.clone());
-    let certificates = certificates.map_err(|error| CliError::because("failed to read the certificate", error))?;
+    let client = if layers.is_empty() {
+        let client = cluster::client(kubeconfig.as_deref()).await;
+        Some(client.map_err(|error| CliError::because("failed to reach the cluster", error))?)
+    } else {
+        None
+    };
+    let certificates = tls.certificates(client.as_ref(), &policy.own_namespace, metrics.clone())?;
     // Every task that must not end; the first that does ends the process.
     let mut tasks: JoinSet<Result<&'static str, CliError>> = JoinSet::new();
     let tls = callers.tls(certificates.serving(), &mut tasks)?;
@@ -95,9 +97,7 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
     let (snapshot, snapshots) = watch::channel(None);
     let (standing, standings) = watch::channel(Vec::new());
     let watched = Watched { snapshot, standings: standing };
-    if layers.is_empty() {
-        let client = cluster::client(kubeconfig.as_deref()).await;
-        let client = client.map_err(|error| CliError::because("failed to reach the cluster", error))?;
+    if let Some(client) = client {
         let (layers, metrics) = (layer_args.watched(&policy.own_namespace), metrics.clone());
         tasks.spawn(async move {
             cluster::watch_layers(client, layers, watched, metrics).await;
@@ -113,7 +113,7 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
             layers_read.set(true);
         }
     });
-    tasks.spawn(async move { certificates.keep_looking(POLL_INTERVAL).await });
+    tasks.spawn(async move { certificates.keep(certified).await });
     let more = layers_page::router(standings, snapshots.clone(), metrics.clone());
     let admin = server::serve_admin(admin, readiness, more, Limits::admin(), metrics.clone());
     tasks.spawn(

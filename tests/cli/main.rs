@@ -7,6 +7,7 @@ mod conformance;
 mod examples;
 mod lint;
 mod render;
+mod webhook_tls;
 
 use std::{
     io::Write,

@@ -101,14 +101,14 @@ async fn a_renewed_secret_is_served_to_the_next_handshake_while_open_connections
     let (mounted, first) = Mounted::start().await;
     assert_eq!(mounted.shown().await, first);
     let mut open = mounted.served.connect().await;
-    for version in ["2", "3"] {
+    for version in ["2", "3", "4"] {
         let next = leaf(&mounted.authority);
         publish(mounted.folder.path(), version, &next);
         mounted.until_shown(&der(&next)).await;
         assert_eq!(open.post("/mutate", b"{}").await.status, 200);
     }
     let text = mounted.served.metrics.text();
-    assert!(text.contains("podlayer_certificate_reloads_total{result=\"changed\"} 2\n"), "{text}");
+    assert!(text.contains("podlayer_certificate_reloads_total{result=\"changed\"} 3\n"), "{text}");
     assert!(text.contains("podlayer_certificate_expiry_timestamp_seconds{certificate=\"serving\"} "), "{text}");
 }
 

@@ -72,6 +72,10 @@ pub const FIELD_MANAGER: &str = "podlayer";
 /// Field manager of `caBundle` in the webhook configurations: its own, for an apply gives up whatever it leaves out.
 pub const FIELD_MANAGER_CA_BUNDLE: &str = "podlayer-ca-bundle";
 
+/// The ConfigMap that keeps the last good versions of bad layers across restarts; the chart makes it, empty.
+pub const LAST_GOOD: &str = "podlayer-last-good";
+/// Who Events say they come from.
+pub const EVENT_REPORTER: &str = "podlayer.dev/webhook";
 /// Secret in podlayer's own namespace that holds the CA of self-managed certificates. The chart makes it, empty.
 pub const CA_SECRET: &str = "podlayer-ca";
 /// Service by which API servers reach the webhook; its name is in the certificate.

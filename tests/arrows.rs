@@ -25,7 +25,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("server", &["telemetry"]),
     ("certs", &["layers", "admission", "telemetry", "cluster"]),
-    ("cluster", &["layers", "admission", "telemetry"]),
+    ("cluster", &["schema", "layers", "admission", "telemetry"]),
+    ("doctor", &["layers", "certs"]),
 ];
 
 /// May use everything: it wires.

@@ -93,8 +93,8 @@ pub fn decide(request: &Request<'_>, snapshot: &Snapshot, policy: &Policy) -> De
 
 /// An object of an unexpected shape is let through: whether it is valid is the API server's to say.
 pub(super) fn unreadable(error: &super::ObjectError) -> Decision {
-    let fault = error.to_string();
-    Decision { warnings: vec![warning(&fault)], fault: Some(fault), ..Decision::untouched() }
+    // What is logged is without the object's words; its author may read them.
+    Decision { warnings: vec![warning(&error.to_string())], fault: Some(error.whereabouts()), ..Decision::untouched() }
 }
 
 /// Decides one pod, or one pod template as the pod that it makes.

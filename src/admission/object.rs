@@ -48,6 +48,18 @@ pub enum ObjectError {
     Missing,
 }
 
+impl ObjectError {
+    /// For the log: what can't be read and where, without the words that stand there.
+    pub fn whereabouts(&self) -> String {
+        match self {
+            Self::Read { kind, source } => {
+                format!("failed to read the {kind} at line {} column {}", source.line(), source.column())
+            }
+            Self::Missing => self.to_string(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct RawPod<'a> {
     #[serde(borrow)]

@@ -88,6 +88,11 @@ impl Kind {
         }
     }
 
+    /// Whether it is one namespace's own.
+    pub const fn of_namespace(self) -> bool {
+        matches!(self, Self::NamespaceClass | Self::NamespaceDefault)
+    }
+
     /// Whether pods get it only by asking.
     pub const fn is_class(self) -> bool {
         matches!(self, Self::Class | Self::NamespaceClass)

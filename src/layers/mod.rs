@@ -13,6 +13,7 @@
 mod book;
 pub mod complaint;
 mod fields;
+pub mod last_good;
 mod layer;
 pub mod manifest;
 mod metadata;

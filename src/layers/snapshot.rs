@@ -3,6 +3,8 @@ use std::{
     sync::Arc,
 };
 
+use sha2::{Digest, Sha256};
+
 use super::{Facts, Kind, Layer, LayerId};
 use crate::{names, schema::nearest};
 
@@ -14,6 +16,7 @@ pub struct Snapshot {
     classes: BTreeMap<String, Arc<Layer>>,
     namespace_classes: HashMap<String, BTreeMap<String, Arc<Layer>>>,
     reads_metadata: bool,
+    hash: String,
 }
 
 /// Why layers don't make a snapshot.
@@ -64,8 +67,11 @@ impl Snapshot {
             let key = |layer: &Arc<Layer>| (layer.id.kind, layer.namespace.clone(), layer.order, layer.id.name.clone());
             key(a).cmp(&key(b))
         });
-        let mut snapshot =
-            Self { reads_metadata: sorted.iter().any(|l| l.selector.reads_metadata()), ..Self::default() };
+        let mut snapshot = Self {
+            reads_metadata: sorted.iter().any(|l| l.selector.reads_metadata()),
+            hash: hash(&sorted),
+            ..Self::default()
+        };
         let mut seen: HashMap<(LayerId, Option<String>), String> = HashMap::new();
         for layer in sorted {
             let key = (layer.id.clone(), layer.namespace.clone());
@@ -122,10 +128,25 @@ impl Snapshot {
         self.defaults.iter().chain(namespaced).chain(classes)
     }
 
+    /// Twelve hexadecimal digits that are the same for all replicas with the same layers, and for no others.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
     /// Whether any layer's `match` looks at labels or annotations, which layers can change.
     pub fn reads_metadata(&self) -> bool {
         self.reads_metadata
     }
+}
+
+fn hash(sorted: &[Arc<Layer>]) -> String {
+    let mut hash = Sha256::new();
+    for layer in sorted {
+        hash.update(layer.digest);
+        // Which pods it is for and in which place; its digest is about what it does.
+        hash.update(format!("{} {:?}\n", layer.order, layer.selector));
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The names in the classes annotation: once each, blanks ignored.

@@ -9,9 +9,13 @@ mod controlplane;
 #[path = "../support/podlayer.rs"]
 mod podlayer;
 
+mod api_server_away;
 mod bad_steps;
+mod client_certificates;
 mod default_container;
+mod doctor;
 mod injectors;
+mod last_good;
 mod layers;
 mod namespaces;
 mod openapi;

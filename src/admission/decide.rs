@@ -37,6 +37,8 @@ pub struct Decision {
     pub audit: bool,
     /// A fault of podlayer's own that was caught: the pod got its stamp only.
     pub fault: Option<String>,
+    /// The CI system's own label names a class that there isn't, or not for this pod.
+    pub unknown_class: bool,
 }
 
 /// Whether an object may be made.
@@ -65,6 +67,7 @@ impl Decision {
             default_image: None,
             audit: false,
             fault: None,
+            unknown_class: false,
         }
     }
 
@@ -99,7 +102,7 @@ pub(super) fn unreadable(error: &super::ObjectError) -> Decision {
 
 /// Decides one pod, or one pod template as the pod that it makes.
 pub fn decide_pod(pod: &Pod<'_>, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Decision {
-    if !pod.is_enabled(namespace) {
+    if !policy.admits(&pod.facts(namespace)) {
         return Decision::untouched();
     }
     let (step, unread) = read_step(pod, namespace);
@@ -132,7 +135,7 @@ pub fn trace<T>(
     policy: &Policy,
     read: impl FnOnce(&Trace<'_, '_>) -> T,
 ) -> Option<T> {
-    if !pod.is_enabled(namespace) {
+    if !policy.admits(&pod.facts(namespace)) {
         return None;
     }
     let (step, unread) = read_step(pod, namespace);
@@ -158,11 +161,11 @@ fn read_step(pod: &Pod<'_>, namespace: &str) -> (Option<Layer>, Vec<Complaint>) 
 
 /// Stamps the result and writes down what changed.
 fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decision {
-    let Evaluation { settled, mut skipped, mut warnings, denial } = evaluation;
+    let Evaluation { settled, mut skipped, mut warnings, denial, unknown_class } = evaluation;
     let audit = policy.mode == Mode::Audit;
     if let Some(denial) = denial {
         if !audit {
-            return Decision { warnings, skipped, ..Decision::denied(denial) };
+            return Decision { warnings, skipped, unknown_class, ..Decision::denied(denial) };
         }
         warnings.push(warning(&format!("would be refused: {}", denial.message)));
         skipped.push(Skipped::new(LayerId::STEP, &denial.message));
@@ -189,6 +192,7 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
         default_image,
         audit,
         fault: None,
+        unknown_class,
     };
     match patch(pod, &after) {
         Ok(patch) => decision.patch = patch,

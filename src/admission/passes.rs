@@ -9,10 +9,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{object::facts, protect};
+use super::{object::facts, protect, system::System};
 use crate::{
     layers::{Cause, Complaint, Layer, LayerId, Mode, Place, Snapshot, Unresolved, targets},
     merge,
+    presets::Preset,
     schema::POD,
     value::{Map, Path, Segment, Value},
 };
@@ -30,6 +31,10 @@ pub(super) struct Setting<'a> {
     pub step: Option<&'a Layer>,
     /// The pod is a Job's, so that some fields are its controller's.
     pub of_job: bool,
+    /// Which CI system's it is.
+    pub preset: &'static Preset,
+    /// What that system has in it.
+    pub system: Option<System<'a>>,
 }
 
 /// The pod as the stack leaves it.
@@ -271,8 +276,9 @@ fn apply<'a>(
             let none = Value::Null;
             merge::finalise(spec, original.get("spec").unwrap_or(&none), POD.pod_spec());
         }
-        if setting.of_job {
-            protect::check(original, pod).map_err(|cause| {
+        let own = setting.system.as_ref().map_or(Ok(()), |system| system.check(pod));
+        if own.is_err() || setting.of_job {
+            own.and_then(|()| protect::check(original, pod)).map_err(|cause| {
                 let at = match &cause {
                     Cause::Protected { path, .. } => Some(layer.patch.locate(&path.without_first(1))),
                     _ => None,

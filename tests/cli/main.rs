@@ -6,6 +6,7 @@ mod commands;
 mod conformance;
 mod examples;
 mod lint;
+mod presets;
 mod render;
 
 use std::{

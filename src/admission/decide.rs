@@ -9,6 +9,7 @@ use crate::{
     diff,
     layers::{self, Complaint, Layer, LayerId, Mode, Snapshot, complaint::Printable},
     names,
+    presets::Preset,
     schema::POD,
     value::{Map, Value},
 };
@@ -125,6 +126,8 @@ pub struct Trace<'t, 'a> {
     pub absent: &'t [(LayerId, Vec<String>)],
     /// Why the pod would be refused.
     pub denial: Option<&'t Denial>,
+    /// Which CI system's the pod is.
+    pub preset: &'static Preset,
 }
 
 /// Decides a pod as [`decide_pod`] does and hands the way there to `read`. Nothing for a pod that isn't opted in.
@@ -139,7 +142,8 @@ pub fn trace<T>(
         return None;
     }
     let (step, unread) = read_step(pod, namespace);
-    let Evaluation { settled, skipped, denial, .. } = evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
+    let Evaluation { settled, skipped, denial, preset, .. } =
+        evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
     Some(read(&Trace {
         before: &pod.value,
         after: &settled.pod,
@@ -147,6 +151,7 @@ pub fn trace<T>(
         skipped: &skipped,
         absent: &settled.absent,
         denial: denial.as_ref(),
+        preset,
     }))
 }
 
@@ -161,7 +166,7 @@ fn read_step(pod: &Pod<'_>, namespace: &str) -> (Option<Layer>, Vec<Complaint>) 
 
 /// Stamps the result and writes down what changed.
 fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decision {
-    let Evaluation { settled, mut skipped, mut warnings, denial, unknown_class } = evaluation;
+    let Evaluation { settled, mut skipped, mut warnings, denial, unknown_class, preset } = evaluation;
     let audit = policy.mode == Mode::Audit;
     if let Some(denial) = denial {
         if !audit {
@@ -178,7 +183,7 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
     let provenance = match policy.provenance {
         Provenance::Off => None,
         _ if audit => None,
-        _ => Some(provenance::entries(&settled.stack, &after)),
+        _ => Some(provenance::entries(&settled.stack, &after, preset)),
     };
     if !write_stamp(&mut after, &stamp, provenance.as_deref(), policy) {
         warnings.push(warning("the pod's annotations leave no room for the stamp"));
@@ -226,7 +231,7 @@ fn patch(pod: &Pod<'_>, after: &Value<'_>) -> Result<Option<String>, String> {
 
 /// Writes stamp and provenance over whatever the pod brought under their keys; the provenance gives way, and failing
 /// that the stamp, where the pod's annotations leave no room. Says whether the stamp is there.
-fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[(bool, String, &str)]>, policy: &Policy) -> bool {
+fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[provenance::Entry<'_>]>, policy: &Policy) -> bool {
     let Some(map) = pod.as_object_mut() else { return false };
     if map.get("metadata").and_then(Value::as_object).is_none() {
         map.insert("metadata", Value::Object(Map::new()));

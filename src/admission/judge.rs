@@ -47,6 +47,8 @@ pub(super) struct Evaluation<'a> {
     pub denial: Option<Denial>,
     /// See [`super::Decision::unknown_class`].
     pub unknown_class: bool,
+    /// Which CI system's the pod is.
+    pub preset: &'static Preset,
 }
 
 impl Denial {
@@ -168,5 +170,5 @@ pub(super) fn evaluate<'a>(
     // A Job is its author's to mend; what its preset says is for the pods that the CI system makes itself.
     let denial = denial.map(|denial| if pod.pointer.is_empty() { denial.of_preset(preset) } else { denial });
     let unknown_class = snapshot.unknown_class(&facts(&settled.pod, namespace)).is_some();
-    Evaluation { settled, skipped, warnings, denial, unknown_class }
+    Evaluation { settled, skipped, warnings, denial, unknown_class, preset }
 }

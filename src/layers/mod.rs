@@ -18,6 +18,7 @@ pub mod manifest;
 mod metadata;
 mod options;
 mod parse;
+pub mod patterns;
 mod selector;
 mod snapshot;
 mod source;

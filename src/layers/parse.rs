@@ -2,7 +2,9 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::{Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, trail};
+use super::{
+    Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, patterns, trail,
+};
 use crate::{
     merge, names,
     schema::{self, CheckOptions, Finding, FindingKind, POD, Wanted, nearest},
@@ -230,7 +232,10 @@ fn check(parsed: &Parsed, place: &Place, options: CheckOptions) -> Vec<Complaint
         }
         Complaint { cause: Cause::Schema(Box::new(finding)), place: place.clone(), at }
     };
-    findings.into_iter().map(complaint).collect()
+    let mut complaints: Vec<Complaint> = findings.into_iter().map(complaint).collect();
+    complaints.extend(patterns::check(&parsed.document, place));
+    complaints.sort_by_key(|complaint| complaint.at);
+    complaints
 }
 
 struct Parts {
@@ -254,9 +259,11 @@ impl Layer {
         let mut hash = Sha256::new();
         hash.update(format!("{id}\n{}\n{options:?}\n{metadata:?}\n", namespace.as_deref().unwrap_or_default()));
         hash.update(to_json(&patch.value));
+        let (can_leak, idempotent) = (merge::can_leak(&patch.value), !has_unsettling(&patch.value));
+        let patterns = patterns::take(&mut patch);
         Self {
-            can_leak: merge::can_leak(&patch.value),
-            idempotent: !has_unsettling(&patch.value),
+            can_leak,
+            idempotent,
             assertions: trail::assertions(&patch, POD.pod_spec(), &metadata),
             digest: hash.finalize().into(),
             id,
@@ -267,6 +274,7 @@ impl Layer {
             selector,
             options,
             patch,
+            patterns,
             metadata,
         }
     }

@@ -8,6 +8,7 @@ mod examples;
 mod lint;
 mod presets;
 mod render;
+mod targets;
 
 use std::{
     io::Write,

@@ -20,8 +20,13 @@ fn made(pod: &Value, decision: &Decision) -> Value {
     made
 }
 
+/// How many made-up cases: a few in every run, more where somebody asks (`PROPTEST_CASES=20000`).
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(1500, |text| text.parse().unwrap())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_pod_that_was_decided_stays_as_it_is(case in case()) {

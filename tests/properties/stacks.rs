@@ -29,11 +29,15 @@ pub(crate) fn snapshot(sources: &[LayerSource]) -> Snapshot {
 }
 
 fn names() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["agent", "container-0", "dind", "extra"])
+    prop_oneof![
+        4 => prop::sample::select(vec!["agent", "container-0", "dind", "extra"]),
+        1 => prop::sample::select(vec!["*", "c*", "*d", "@command", "@agent", "@sidecar"]),
+    ]
 }
 
 fn letters() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["A", "B", "C", "D"])
+    // The last gives a container a role.
+    prop_oneof![8 => prop::sample::select(vec!["A", "B", "C", "D"]), 1 => Just("BUILDKITE_COMMAND")]
 }
 
 fn pod() -> impl Strategy<Value = Value> {
@@ -41,8 +45,11 @@ fn pod() -> impl Strategy<Value = Value> {
     let env = prop::collection::vec(letters(), 0..4);
     let step = prop::option::weighted(0.5, patch());
     let classes = prop::option::of(prop::sample::subsequence(vec!["l0", "l1", "l2", "l3"], 0..3));
-    (containers, env, step, classes, any::<bool>(), any::<bool>()).prop_map(
-        |(names, env, step, classes, team, unknown)| {
+    // Presets tell roles in different ways: by variable, by name, by what isn't another's.
+    let preset =
+        prop::sample::select(vec!["", "", "buildkite.com/job-uuid", "jenkins/label-digest", "tekton.dev/taskRunUID"]);
+    (containers, env, step, classes, any::<bool>(), any::<bool>(), preset).prop_map(
+        |(names, env, step, classes, team, unknown, preset)| {
             let env: Vec<Value> = env.iter().map(|name| json!({"name": name, "value": "pod"})).collect();
             let containers: Vec<Value> = names
             .iter()
@@ -52,6 +59,9 @@ fn pod() -> impl Strategy<Value = Value> {
             let mut annotations = Map::new();
             if team {
                 labels["team"] = json!("a");
+            }
+            if !preset.is_empty() {
+                labels[preset] = json!("x");
             }
             if let Some(step) = step {
                 annotations.insert("podlayer.dev/pod-spec-patch".into(), Value::from(step.to_string()));

@@ -13,7 +13,7 @@ use super::{object::facts, protect, system::System};
 use crate::{
     layers::{Cause, Complaint, Layer, LayerId, Mode, Place, Snapshot, Unresolved, patterns, targets},
     merge,
-    presets::Preset,
+    presets::{ContainerList, Preset},
     schema::POD,
     value::{Map, Path, Position, Segment, Value},
 };
@@ -214,6 +214,8 @@ fn one_pass<'a>(
         again: false,
     };
     let patterned: Vec<&Layer> = stack.iter().copied().filter(|layer| !layer.patterns.is_empty()).collect();
+    let count = |pod: &Value<'_>| ContainerList::ALL.iter().map(|list| list.of(pod.get("spec")).len()).sum::<usize>();
+    let containers = count(pod);
     let fitted = patterns::fitting(&patterned, pod.get("spec"), setting.preset);
     for layer in stack {
         let audit = layer.options.mode == Mode::Audit;
@@ -239,9 +241,11 @@ fn one_pass<'a>(
             *pod = saved;
         }
     }
-    // A variable that one layer sets can give a container the role that another one waits for.
+    // A variable that one layer sets can give a container the role that another one waits for, and one that another
+    // must have may be gone.
     pass.again |= !pass.failed.is_empty()
         || adds_again(&pass.stack)
+        || count(pod) < containers
         || fitted != patterns::fitting(&patterned, pod.get("spec"), setting.preset);
     Ok(pass)
 }

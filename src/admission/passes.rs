@@ -11,7 +11,10 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::{object::facts, protect, system::System};
 use crate::{
-    layers::{Cause, Complaint, Layer, LayerId, Mode, Place, Snapshot, Unresolved, patterns, targets},
+    layers::{
+        Apply, Cause, Complaint, Layer, LayerId, Mode, Place, Snapshot, Unresolved, fill::Filling, patterns, targets,
+        unite,
+    },
     merge,
     presets::{ContainerList, Preset},
     schema::POD,
@@ -81,6 +84,8 @@ struct Effect {
     /// Items that were there changed their order, which another layer may have given them.
     moved: bool,
     changed_metadata: bool,
+    /// A layer that only fills in found something missing; another one may take it away again.
+    filled: bool,
 }
 
 /// Applies the stack to `start` until it comes to rest. `original` is the pod as it was sent.
@@ -169,10 +174,11 @@ fn attempt<'a>(
 fn restless<'a>(setting: &Setting<'a>, original: &Value<'a>, pod: &mut Value<'a>, given_up: &GivenUp) -> GivenUp {
     let mut restless = GivenUp::new();
     for _ in 0..2 {
-        for layer in stack_of(setting, pod, given_up).0 {
+        let stack = stack_of(setting, pod, given_up).0;
+        for (at, layer) in stack.iter().copied().enumerate() {
             let before = pod.clone();
             // A failure is a change as well: it must not be called settled.
-            if apply(setting, original, pod, layer).is_err() || *pod != before {
+            if apply(setting, original, pod, layer, &stack[..at]).is_err() || *pod != before {
                 restless.insert(layer.id.clone(), unsettled(layer.place.clone()));
             }
         }
@@ -220,10 +226,11 @@ fn one_pass<'a>(
     for layer in stack {
         let audit = layer.options.mode == Mode::Audit;
         let saved = (careful || audit).then(|| pod.clone());
-        match apply(setting, original, pod, layer) {
+        match apply(setting, original, pod, layer, &pass.stack) {
             Ok(effect) if !audit => {
                 pass.again |= effect.added_container
                     || effect.moved
+                    || effect.filled
                     || (effect.changed_metadata && setting.snapshot.reads_metadata())
                     || !layer.idempotent;
                 if !effect.skipped.is_empty() {
@@ -263,12 +270,13 @@ fn adds_again(stack: &[&Layer]) -> bool {
         })
 }
 
-/// Puts one layer on the pod. On an error the pod may be half changed.
+/// Puts one layer on the pod, on which the `earlier` ones are. On an error the pod may be half changed.
 fn apply<'a>(
     setting: &Setting<'a>,
     original: &Value<'a>,
     pod: &mut Value<'a>,
     layer: &'a Layer,
+    earlier: &[&Layer],
 ) -> Result<Effect, Complaint> {
     let complain = |cause: Cause, at| Complaint { cause, place: layer.place.clone(), at };
     let expansion =
@@ -281,15 +289,28 @@ fn apply<'a>(
         })?;
     absent.skipped.extend(expansion.missed);
     let mut moved = false;
-    for step in expansion.steps {
+    let mut filled = false;
+    let mut steps = expansion.steps;
+    if layer.options.apply == Apply::IfAbsent {
+        let whole = patterns::combined(std::mem::take(&mut steps), patch).map_err(|error| {
+            let at = layer.patch.locate(&error.path);
+            complain(Cause::Merge(Box::new(error.under(&Path::field("spec")))), Some(at))
+        })?;
+        let filling = Filling { earlier, preset: setting.preset, unions: &layer.options.union_lists };
+        patch = filling.cut(whole, pod);
+        filled = patch.as_object().is_some_and(|patch| !patch.is_empty());
+    }
+    for step in steps {
         moved |= put(setting, original, pod, layer, step.patch, |path| step.pattern.locate(path))?;
     }
     if patch.as_object().is_some_and(|patch| !patch.is_empty()) {
         moved |= put(setting, original, pod, layer, patch, |path| layer.patch.locate(path))?;
     }
     let changed_metadata = !layer.metadata.is_empty()
-        && part(pod, "metadata").as_object_mut().is_some_and(|metadata| layer.metadata.apply(metadata));
-    Ok(Effect { added_container: !absent.added.is_empty(), moved, skipped: absent.skipped, changed_metadata })
+        && part(pod, "metadata")
+            .as_object_mut()
+            .is_some_and(|metadata| layer.metadata.apply(metadata, layer.options.apply));
+    Ok(Effect { added_container: !absent.added.is_empty(), moved, skipped: absent.skipped, changed_metadata, filled })
 }
 
 /// Merges one patch of a layer into the pod; says whether items that were there changed their order. `locate` says where
@@ -299,11 +320,14 @@ fn put<'a>(
     original: &Value<'a>,
     pod: &mut Value<'a>,
     layer: &'a Layer,
-    patch: Value<'a>,
+    mut patch: Value<'a>,
     locate: impl Fn(&Path) -> Position,
 ) -> Result<bool, Complaint> {
     let complain = |cause: Cause, at| Complaint { cause, place: layer.place.clone(), at };
     let spec = part(pod, "spec");
+    if !layer.options.union_lists.is_empty() {
+        unite::widen(&mut patch, Some(spec), &layer.options.union_lists, layer.options.apply == Apply::IfAbsent);
+    }
     let moved = merge::apply(spec, patch, POD.pod_spec(), merge::Mode::Lenient).map_err(|error| {
         let at = locate(&error.path);
         complain(Cause::Merge(Box::new(error.under(&Path::field("spec")))), Some(at))

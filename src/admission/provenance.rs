@@ -8,9 +8,8 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    layers::{Layer, patterns, trail},
+    layers::{Layer, patterns},
     presets::Preset,
-    schema::POD,
     value::Value,
 };
 
@@ -33,9 +32,7 @@ pub(super) fn entries<'t>(stack: &[&'t Layer], pod: &Value<'_>, preset: &Preset)
         for expanded in patterns::expanded(layer, pod.get("spec"), preset).iter().filter(|expanded| expanded.borne) {
             last.insert(Cow::Owned(expanded.path.to_string()), (expanded.assertion.set, at));
         }
-        let root = POD.pod_spec();
-        let borne = trail::borne_out(&layer.patch.value, root, &layer.metadata, pod.get("spec"), pod.get("metadata"));
-        for (assertion, borne) in layer.assertions.iter().zip(borne) {
+        for (assertion, borne) in layer.assertions.iter().zip(layer.borne_out(pod)) {
             if borne {
                 last.insert(Cow::Borrowed(&assertion.text), (assertion.set, at));
             }

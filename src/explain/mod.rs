@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{
     admission::Trace,
     layers::{
-        Layer,
+        Apply, Layer,
         complaint::Printable,
         patterns::{self, Pattern},
     },
@@ -86,13 +86,22 @@ impl Explanation {
     pub fn of(trace: &Trace<'_, '_>) -> Self {
         let mut fields = Fields::new();
         for layer in trace.stack {
+            let fills = layer.options.apply == Apply::IfAbsent;
             for expanded in patterns::expanded(layer, trace.after.get("spec"), trace.preset) {
+                if fills && !expanded.borne {
+                    continue;
+                }
                 let text = expanded.path.to_string();
                 let (assertion, pattern) = (expanded.assertion, Some(expanded.pattern));
                 let path = Cow::Owned(expanded.path);
                 push(&mut fields, text.into(), Asserted { layer, at: assertion.at, set: assertion.set, path, pattern });
             }
-            for assertion in &layer.assertions {
+            // What the pod had already isn't the layer's.
+            let borne = if fills { layer.borne_out(trace.after) } else { Vec::new() };
+            for (at, assertion) in layer.assertions.iter().enumerate() {
+                if fills && borne.get(at) != Some(&true) {
+                    continue;
+                }
                 let (text, path) = (assertion.text.as_str(), Cow::Borrowed(&assertion.path));
                 push(
                     &mut fields,

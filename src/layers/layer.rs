@@ -1,7 +1,14 @@
 use std::fmt;
 
-use super::{MetadataPatch, Options, Place, Selector, patterns::Pattern, trail::Assertion};
-use crate::value::{Document, Path, Segment};
+use super::{
+    MetadataPatch, Options, Place, Selector,
+    patterns::Pattern,
+    trail::{self, Assertion},
+};
+use crate::{
+    schema::POD,
+    value::{Document, Path, Segment, Value},
+};
 
 /// One layer, ready to apply.
 #[derive(Clone, Debug)]
@@ -61,6 +68,12 @@ pub struct LayerId {
 }
 
 impl Layer {
+    /// For each of its assertions, in their order, whether a pod bears it out.
+    pub fn borne_out(&self, pod: &Value<'_>) -> Vec<bool> {
+        let (spec, metadata) = (pod.get("spec"), pod.get("metadata"));
+        trail::borne_out(&self.patch.value, POD.pod_spec(), &self.metadata, &self.options, spec, metadata)
+    }
+
     /// The list items that it takes away.
     pub fn deletions(&self) -> impl Iterator<Item = &Assertion> {
         let is_item = |assertion: &&Assertion| matches!(assertion.path.segments().last(), Some(Segment::Item { .. }));

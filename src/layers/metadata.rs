@@ -1,4 +1,4 @@
-use super::{Complaint, Place, fields::Fields};
+use super::{Apply, Complaint, Place, fields::Fields};
 use crate::{
     names, presets,
     value::{Document, Map, Path, Position, Segment, Value},
@@ -70,13 +70,13 @@ impl MetadataPatch {
         [("labels", &self.labels), ("annotations", &self.annotations)]
     }
 
-    /// Merges into a pod's `metadata`; says whether anything changed.
-    pub fn apply<'a>(&'a self, metadata: &mut Map<'a>) -> bool {
+    /// Merges into a pod's `metadata`, all or only what it lacks; says whether anything changed.
+    pub fn apply<'a>(&'a self, metadata: &mut Map<'a>, apply: Apply) -> bool {
         let mut changed = false;
         for (kind, entries) in self.kinds() {
             for entry in entries {
                 let current = metadata.get(kind).and_then(|map| map.get(&entry.key)).and_then(Value::as_str);
-                if current == entry.value.as_deref() {
+                if current == entry.value.as_deref() || (apply == Apply::IfAbsent && current.is_some()) {
                     continue;
                 }
                 changed = true;

@@ -3,7 +3,8 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, patterns, trail,
+    Apply, Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, fill,
+    patterns, trail,
 };
 use crate::{
     merge, names,
@@ -67,6 +68,10 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
         }
         None => (Document::empty(), reader.place(None)),
     };
+    if options.apply == Apply::IfAbsent {
+        reader.complaints.extend(fill::check(&patch, &place));
+        reader.complaints.extend(fill::check_metadata(&metadata, &reader.place(Some(names::KEY_METADATA))));
+    }
     if !reader.complaints.is_empty() {
         return Err(ParseError(reader.complaints));
     }

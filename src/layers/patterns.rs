@@ -9,6 +9,7 @@ use super::{
     trail::{self, Assertion},
 };
 use crate::{
+    merge,
     presets::{self, ContainerList, Preset, Role},
     schema::{POD, nearest},
     value::{Document, Map, Marks, Path, Position, Segment, Value, glob_matches},
@@ -330,6 +331,19 @@ pub fn expand<'a>(
     Ok(expansion)
 }
 
+/// The patches that patterns stand for and the rest of their patch as one: for a layer that only fills in, so that what
+/// its own `*` filled in isn't taken for the pod's. Such patches hold no directives, which would be lost here.
+///
+/// # Errors
+/// Where they can't be merged.
+pub fn combined<'a>(steps: Vec<Step<'a>>, rest: Value<'a>) -> Result<Value<'a>, merge::Error> {
+    let mut whole = Value::Object(Map::new());
+    for patch in steps.into_iter().map(|step| step.patch).chain([rest]) {
+        merge::apply(&mut whole, patch, POD.pod_spec(), merge::Mode::Lenient)?;
+    }
+    Ok(whole)
+}
+
 /// What a layer's patterns assert of a pod, in the order in which they apply.
 pub fn expanded<'a>(layer: &'a Layer, spec: Option<&Value<'_>>, preset: &Preset) -> Vec<Expanded<'a>> {
     let mut out = Vec::new();
@@ -337,7 +351,7 @@ pub fn expanded<'a>(layer: &'a Layer, spec: Option<&Value<'_>>, preset: &Preset)
         for container in pattern.containers(spec, preset) {
             let Some(name) = container.get("name").and_then(Value::as_str) else { continue };
             let patch = in_list(pattern.list, vec![pattern.item_for(name)]);
-            let borne = trail::borne_out(&patch, POD.pod_spec(), &MetadataPatch::default(), spec, None);
+            let borne = trail::borne_out(&patch, POD.pod_spec(), &MetadataPatch::default(), &layer.options, spec, None);
             for (assertion, borne) in pattern.assertions.iter().zip(borne) {
                 let mut path = Path::field("spec");
                 path.push(Segment::Field(pattern.list.as_str().to_owned()));

@@ -9,7 +9,7 @@ use crate::value::{Map, Value};
 
 /// One field that the API server fills in.
 #[derive(Clone, Copy, Debug)]
-pub struct Default {
+pub struct ServerDefault {
     /// The type that has the field, by Go's name: `PodSpec`.
     pub owner: &'static str,
     /// The field.
@@ -38,7 +38,7 @@ pub enum Filled {
 }
 
 /// All of them, by owner and field.
-pub const DEFAULTS: &[Default] = &[
+pub const DEFAULTS: &[ServerDefault] = &[
     of("ConfigMapVolumeSource", "defaultMode", Filled::Number(0o644)),
     of("Container", "imagePullPolicy", Filled::ByImageTag),
     of("Container", "resources", Filled::Empty),
@@ -74,8 +74,8 @@ pub const DEFAULTS: &[Default] = &[
     of("ServiceAccountTokenProjection", "expirationSeconds", Filled::Number(3600)),
 ];
 
-const fn of(owner: &'static str, field: &'static str, value: Filled) -> Default {
-    Default { owner, field, value }
+const fn of(owner: &'static str, field: &'static str, value: Filled) -> ServerDefault {
+    ServerDefault { owner, field, value }
 }
 
 /// What the token's volume is called, before five random characters.
@@ -84,12 +84,12 @@ const TOKEN: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The row for a field.
-pub fn default_of(owner: &str, field: &str) -> Option<&'static Default> {
+pub fn default_of(owner: &str, field: &str) -> Option<&'static ServerDefault> {
     let found = DEFAULTS.binary_search_by(|row| (row.owner, row.field).cmp(&(owner, field)));
     found.ok().map(|at| &DEFAULTS[at])
 }
 
-impl Default {
+impl ServerDefault {
     /// Whether a value is what the API server fills in; `around` is the object that has the field.
     ///
     /// For a list by key it is so if every item is: see [`is_default_item`].

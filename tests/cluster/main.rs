@@ -13,3 +13,5 @@ mod bad_steps;
 mod default_container;
 mod layers;
 mod openapi;
+mod presets;
+mod server_defaults;

@@ -11,6 +11,7 @@ mod podlayer;
 
 mod bad_steps;
 mod default_container;
+mod examples_presets;
 mod layers;
 mod openapi;
 mod presets;

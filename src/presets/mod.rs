@@ -19,7 +19,7 @@ use crate::{
 
 pub use containers::{ContainerList, Members, Role, Rule};
 pub use docs::{json, markdown, table};
-pub use preset::{ClassSource, Denial, Preset, Protected, Reserved, Trap, Unforgeable};
+pub use preset::{After, ClassSource, Denial, Except, Preset, Protected, Reserved, Trap, Unforgeable, Variable};
 
 /// The data, in the order in which a pod is looked for in it: the first whose selectors fit is the pod's.
 const FILES: &[&str] = &[

@@ -321,9 +321,10 @@ impl<'p> LimitRanger<'p> {
         else {
             return false;
         };
-        self.0.iter().any(|(in_list, container, of_kind, of_resource)| {
-            in_list.as_str() == list && container == name && of_kind == kind && of_resource == resource
-        })
+        let list = ContainerList::ALL.into_iter().find(|known| known.as_str() == list);
+        let kind = ["requests", "limits"].into_iter().find(|known| known == kind);
+        let (Some(list), Some(kind)) = (list, kind) else { return false };
+        self.0.contains(&(list, name.as_str(), kind, resource.as_str()))
     }
 }
 

@@ -350,8 +350,8 @@ pub fn expanded<'a>(layer: &'a Layer, spec: Option<&Value<'_>>, preset: &Preset)
     for pattern in &layer.patterns {
         for container in pattern.containers(spec, preset) {
             let Some(name) = container.get("name").and_then(Value::as_str) else { continue };
-            let patch = in_list(pattern.list, vec![pattern.item_for(name)]);
-            let borne = trail::borne_out(&patch, POD.pod_spec(), &MetadataPatch::default(), &layer.options, spec, None);
+            let item = &pattern.item.value;
+            let borne = trail::borne_out_of_container(item, pattern.list, &layer.options, container);
             for (assertion, borne) in pattern.assertions.iter().zip(borne) {
                 let mut path = Path::field("spec");
                 path.push(Segment::Field(pattern.list.as_str().to_owned()));

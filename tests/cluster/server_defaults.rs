@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use podlayer::{
     schema::{
-        POD, Type, TypeId,
+        Field, POD, Type, TypeId,
         defaults::{DEFAULTS, default_of, is_default_item},
     },
     value::{JsonLimits, Value, from_json},
@@ -37,21 +37,13 @@ impl Found {
                         self.unknown.push(format!("{path} of {} is {value:?}", owner.name));
                     }
                 }
-                Some(sent) => self.value(&owner.name, field, known.ty, known.list_key(), sent, value, &path),
+                Some(sent) => self.value(&owner.name, field, known, sent, value, &path),
             }
         }
     }
 
-    fn value(
-        &mut self,
-        owner: &str,
-        field: &str,
-        ty: TypeId,
-        key: Option<&str>,
-        sent: &Value<'_>,
-        made: &Value<'_>,
-        path: &str,
-    ) {
+    fn value(&mut self, owner: &str, field: &str, known: &Field, sent: &Value<'_>, made: &Value<'_>, path: &str) {
+        let (ty, key) = (known.ty, known.list_key());
         let (Type::Slice(item_ty), Some(sent), Some(made)) = (POD.target(ty).1, sent.as_list(), made.as_list()) else {
             return self.fields(ty, sent, made, path);
         };

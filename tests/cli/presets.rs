@@ -50,7 +50,8 @@ fn a_preset_opts_in_only_where_the_flag_names_it() {
     };
     let alone = render(&[]);
     assert!(
-        alone.stderr.contains("is not opted in") && !alone.stdout.contains("podlayer.dev/applied"),
+        alone.stderr.contains(", or name its CI system: --presets buildkite")
+            && !alone.stdout.contains("podlayer.dev/applied"),
         "{}",
         alone.stderr
     );

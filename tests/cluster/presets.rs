@@ -191,6 +191,17 @@ fn a_true_default_leaves_what_the_step_its_image_or_its_resource_class_chose() {
     assert!(provenance.contains(&"spec.containers[name=container-0].imagePullPolicy"), "{provenance:?}");
     assert!(!provenance.iter().any(|path| path.ends_with(".image") || path.contains("resources")), "{provenance:?}");
 
+    // Made again from what `get` prints, with the API server's notation and additions, it ends the same.
+    let mut again = pod.clone();
+    let metadata = &pod["metadata"];
+    again["metadata"] = json!({"name": "again", "namespace": namespace, "labels": metadata["labels"], "annotations": metadata["annotations"]});
+    again["status"] = Value::Null;
+    let second = plane.kubectl_in(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &again.to_string());
+    assert!(second.ok, "{}", second.stderr);
+    let second: Value = serde_json::from_str(&second.stdout).unwrap();
+    assert_eq!(second["spec"], pod["spec"]);
+    assert_eq!(second["metadata"]["annotations"], pod["metadata"]["annotations"]);
+
     // A step with a podSpec: what it wrote stays, what it left out is filled in.
     let pod = made(&job("podspec-sidecar", &namespace));
     let build = container(&pod, "containers", "build");
@@ -226,6 +237,15 @@ fn what_limit_ranger_filled_in_gives_way_to_a_true_default_and_the_authors_own_d
     assert_eq!(container(&made, "containers", "own")["resources"], own);
     let init = &container(&made, "initContainers", "i")["resources"];
     assert_eq!(init["limits"], json!({"cpu": "800m", "memory": "256Mi"}));
+    // The annotation still names the fields that the layer has set since.
+    let mut again = made.clone();
+    let metadata = &made["metadata"];
+    again["metadata"] = json!({"name": "again", "namespace": namespace, "labels": metadata["labels"], "annotations": metadata["annotations"]});
+    again["status"] = Value::Null;
+    let second = plane.kubectl_in(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &again.to_string());
+    let second: Value = serde_json::from_str(&second.stdout).unwrap();
+    assert_eq!(second["spec"], made["spec"]);
+    assert_eq!(annotation(&second, "podlayer.dev/provenance"), annotation(&made, "podlayer.dev/provenance"));
     Webhook::unregister(plane, &namespace);
 }
 

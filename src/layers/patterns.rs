@@ -263,8 +263,10 @@ impl Pattern {
     fn cause(&self, preset: &Preset, spec: Option<&Value<'_>>) -> Cause {
         let hint = match &self.target {
             Target::Role(_) => {
-                let known: Vec<String> = preset.roles.keys().map(|role| format!("@{}", role.as_str())).collect();
-                format!("; pods of the preset {} have {}", preset.name, known.join(", "))
+                let known = preset.roles.iter().filter(|(_, members)| !members.rules(self.list).is_empty());
+                let known: Vec<String> = known.map(|(role, _)| format!("@{}", role.as_str())).collect();
+                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+                format!("; in {} a pod of the preset {} can have {known}", self.list.as_str(), preset.name)
             }
             Target::Every | Target::Glob(_) => {
                 let names: Vec<&str> =

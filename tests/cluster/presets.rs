@@ -126,6 +126,18 @@ fn buildkites_jobs_get_layers_by_role_class_by_label_and_a_step_by_the_plugins_m
     assert_eq!(annotation(&pod, "podlayer.dev/applied")["layers"], json!(["default/base"]));
     assert!(webhook.metric("podlayer_unknown_classes_total") >= 1.0);
 
+    // As the controller copied a step patch out of the plugin's metadata; its own podSpecPatch added a container, which
+    // runs no command of the step.
+    let extra = job("extra-container-and-annotation", &namespace);
+    let created = create(&extra);
+    assert!(created.ok, "{}", created.stderr);
+    let pod = pod_of(plane, &namespace, extra["metadata"]["name"].as_str().unwrap());
+    assert_eq!(annotation(&pod, "podlayer.dev/applied")["layers"], json!(["default/base", "step"]));
+    let env = container(&pod, "containers", "container-0")["env"].as_array().unwrap();
+    assert!(env.contains(&json!({"name": "CI", "value": "true"})), "{env:?}");
+    let extra = container(&pod, "containers", "extra");
+    assert_eq!((&extra["env"], &extra["resources"]), (&json!([{"name": "FLEET", "value": "yes"}]), &json!({})));
+
     // What is wrong is said to who makes the Job: the controller shows it in the build for code 422 only.
     let mut typo = job("no-checkout", &namespace);
     annotate(

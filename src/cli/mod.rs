@@ -13,6 +13,7 @@ mod lint;
 mod loopback;
 mod object;
 mod policy;
+mod presets;
 mod render;
 mod report;
 mod webhook;
@@ -53,6 +54,8 @@ enum Command {
     Lint(lint::Args),
     /// Look for what is wrong with an installation, through the API server.
     Doctor(doctor::Args),
+    /// Print what podlayer knows of each CI system.
+    Presets(presets::Args),
     /// Make certificates for development.
     Certs(certs::Args),
     /// Answer merge and YAML cases, one JSON line each, to compare with kubectl.
@@ -78,6 +81,7 @@ impl Cli {
             Command::Render(args) => render::run(&args),
             Command::Lint(args) => lint::run(&args),
             Command::Doctor(args) => doctor::run(args),
+            Command::Presets(args) => presets::run(&args),
             Command::Certs(args) => certs::run(&args),
             Command::Conformance(args) => conformance::run(&args),
             Command::Completions(Completions { shell }) => {

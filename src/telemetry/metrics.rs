@@ -41,6 +41,7 @@ struct Inner {
     layers: Vec<Gauge>,
     missing_layers: Gauge,
     layer_failures: Counter,
+    unknown_classes: Counter,
     decisions: Vec<Counter>,
     patch_operations: Counter,
     self_check_failures: Counter,
@@ -133,6 +134,9 @@ impl Metrics {
         let reasons = each("reason", KeepFailure::ALL.iter().map(|reason| reason.as_str()));
         let help = "Last good versions that could not be kept or read back";
         let last_good_failures = family(&mut registry, "last_good_failures", help, reasons);
+        let unknown_classes = Counter::default();
+        let help = "Pods whose CI system's own label names a class that there isn't for them";
+        registry.register("unknown_classes", help, unknown_classes.clone());
 
         Self(Arc::new(Inner {
             registry,
@@ -148,6 +152,7 @@ impl Metrics {
             layers,
             missing_layers,
             layer_failures,
+            unknown_classes,
             decisions,
             patch_operations,
             self_check_failures,
@@ -205,6 +210,11 @@ impl Metrics {
     /// A layer failed on a pod and was left out.
     pub fn layer_failed(&self) {
         self.0.layer_failures.inc();
+    }
+
+    /// The label by which a pod's CI system names classes has one that there isn't for the pod.
+    pub fn unknown_class(&self) {
+        self.0.unknown_classes.inc();
     }
 
     /// A decision was made.
@@ -399,6 +409,7 @@ mod tests {
             "podlayer_panics_total 0",
             "podlayer_layers{state=\"stale\"} 0",
             "podlayer_layer_failures_total 0",
+            "podlayer_unknown_classes_total 0",
             "podlayer_decisions_total{outcome=\"patched\"} 0",
             "podlayer_requests_in_flight 0",
             "podlayer_self_check_failures_total 0",

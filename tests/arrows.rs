@@ -33,8 +33,18 @@ const ARROWS: &[(&str, &[&str])] = &[
 const FREE: &[&str] = &["cli", "lib", "main"];
 
 /// What the pure part may use besides the standard library; nothing of it does I/O.
-const PURE_CRATES: &[&str] =
-    &["base64", "json_patch", "libyaml_safer", "serde", "serde_json", "serde_yaml", "sha2", "std", "thiserror"];
+const PURE_CRATES: &[&str] = &[
+    "ahash",
+    "base64",
+    "json_patch",
+    "libyaml_safer",
+    "serde",
+    "serde_json",
+    "serde_yaml",
+    "sha2",
+    "std",
+    "thiserror",
+];
 
 /// The folders of the pure part.
 const PURE: &[&str] = &["value", "yaml", "schema", "merge", "diff", "layers", "admission", "explain", "lint", "names"];

@@ -36,6 +36,10 @@ const GROWTH: [usize; 4] = [500, 1000, 2000, 4000];
 /// eight times the memory; were the work quadratic, it would be eight times.
 const MOST_GROWTH: f64 = 3.0;
 
+// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let measured = env::args().any(|argument| argument == "--bench");
     match run(measured) {

@@ -57,7 +57,7 @@ pub fn verify<'v>(
     after: &Value<'_>,
     pointer: &str,
 ) -> Result<(), VerifyError> {
-    let mut got = before.borrowed();
+    let mut got = before.clone();
     apply(&mut got, operations, pointer).map_err(VerifyError::Apply)?;
     if got == *after {
         return Ok(());

@@ -57,6 +57,8 @@ pub(super) fn compare<'a>(
     out: &mut Vec<Operation<'a>>,
 ) -> bool {
     let stays = match (before, after) {
+        // What is shared wasn't changed.
+        (Value::Object(before), Value::Object(map)) if before.is_same(map) => true,
         (Value::Object(before), Value::Object(map)) => {
             let start = out.len();
             let stays = fields(before, map, known, pointer, out);
@@ -77,7 +79,7 @@ pub(super) fn compare<'a>(
         _ => before == after,
     };
     if !stays {
-        out.push(Operation::replace(pointer, after.borrowed()));
+        out.push(Operation::replace(pointer, after.clone()));
     }
     stays
 }
@@ -99,7 +101,7 @@ fn fields<'a>(
         };
         let here = Pointer::Key(&pointer, name);
         let Some(old) = old else {
-            out.push(Operation::add(here, value.borrowed()));
+            out.push(Operation::add(here, value.clone()));
             continue;
         };
         found += 1;

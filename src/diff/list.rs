@@ -50,7 +50,7 @@ pub(super) fn compare<'a>(
         out.push(Operation::remove(Pointer::Index(&pointer, at)));
     }
     for (at, item) in after.iter().enumerate().filter(|(at, _)| stays[*at].is_none()) {
-        out.push(Operation::add(Pointer::Index(&pointer, at), item.borrowed()));
+        out.push(Operation::add(Pointer::Index(&pointer, at), item.clone()));
     }
     for (at, (item, from)) in after.iter().zip(&stays).enumerate() {
         if let Some(from) = from {

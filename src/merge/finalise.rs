@@ -1,7 +1,9 @@
 use std::{
     collections::HashMap,
-    hash::{BuildHasher, Hash, Hasher, RandomState},
+    hash::{BuildHasher, Hash, Hasher},
 };
+
+use ahash::RandomState;
 
 use super::{
     Merge, Mode,
@@ -93,6 +95,10 @@ impl Finaliser {
     }
 
     fn object(&mut self, map: &mut Map<'_>, own: Option<&Map<'_>>, ty: Schema) {
+        // What nobody changed stays as it is, and stays shared.
+        if own.is_some_and(|own| own.is_same(map)) {
+            return;
+        }
         map.retain(|key, value| {
             let own = own.and_then(|own| own.get(key));
             let reason = match own {

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use ahash::AHashMap;
 
 use super::Uncomparable;
 use crate::value::{Kind, Value};
@@ -19,7 +19,7 @@ pub(super) enum Id {
 #[derive(Debug, Default)]
 struct Ids<'v> {
     known: Vec<Scalar<'v>>,
-    index: HashMap<Scalar<'v>, usize>,
+    index: AHashMap<Scalar<'v>, usize>,
     /// How many there may be.
     expected: usize,
 }
@@ -97,7 +97,7 @@ impl Keys {
     /// Reads the merge key of each item, or where there is none takes the item itself.
     pub(super) fn read(live: &[Value<'_>], patch: &[Value<'_>], order: &[Value<'_>], key: Option<&str>) -> Self {
         let expected = live.len() + patch.len() + order.len();
-        let mut ids = Ids { known: Vec::with_capacity(expected), index: HashMap::new(), expected };
+        let mut ids = Ids { known: Vec::with_capacity(expected), index: AHashMap::new(), expected };
         let mut all = |items| Self::of(&mut ids, items, key);
         let (live, patch, order) = (all(live), all(patch), all(order));
         Self { live, patch, order, distinct: ids.distinct() }

@@ -1,18 +1,27 @@
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use super::Value;
 
 /// An object: keys in the order they came, each once.
 ///
+/// A copy shares its entries with the original until one of the two is changed, and then only that level is copied.
+/// So a pod is copied in no time, what no layer touches stays shared, and shared parts are equal at a glance.
+///
 /// Small objects are searched from the front, which is the fastest for the few keys that pods have. From 32 keys on
 /// an index joins, so that no input makes work grow with the square of its size.
 #[derive(Clone, Debug, Default)]
 pub struct Map<'a> {
-    entries: Vec<(Cow<'a, str>, Value<'a>)>,
-    /// Boxed, since a value of any kind is as large as the largest kind and few objects have one.
-    #[allow(clippy::box_collection)]
-    index: Option<Box<HashMap<Cow<'a, str>, usize>>>,
+    /// Nothing for an object without keys.
+    shared: Option<Arc<Entries<'a>>>,
 }
+
+#[derive(Clone, Debug, Default)]
+struct Entries<'a> {
+    list: Vec<Entry<'a>>,
+    index: Option<HashMap<Cow<'a, str>, usize>>,
+}
+
+type Entry<'a> = (Cow<'a, str>, Value<'a>);
 
 impl<'a> Map<'a> {
     /// How many keys make an index worth its cost; a container has about 12, an `env` item 2.
@@ -25,35 +34,56 @@ impl<'a> Map<'a> {
 
     /// An object without keys that has room for some.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { entries: Vec::with_capacity(capacity), index: None }
+        Self { shared: Some(Arc::new(Entries { list: Vec::with_capacity(capacity), index: None })) }
+    }
+
+    fn entries(&self) -> &[Entry<'a>] {
+        self.shared.as_ref().map_or(&[], |entries| &entries.list)
+    }
+
+    /// The entries to change: from here on they are this object's alone.
+    fn own(&mut self) -> &mut Entries<'a> {
+        Arc::make_mut(self.shared.get_or_insert_default())
     }
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries().len()
     }
 
     /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries().is_empty()
+    }
+
+    /// Whether both are copies of one object that nobody has changed since. Equal objects need not be.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (&self.shared, &other.shared) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        }
     }
 
     /// Where a key stands, counted from 0 in the order of [`Map::iter`].
     pub fn position(&self, key: &str) -> Option<usize> {
-        match &self.index {
+        let entries = self.shared.as_ref()?;
+        match &entries.index {
             Some(index) => index.get(key).copied(),
-            None => self.entries.iter().position(|(known, _)| known == key),
+            None => entries.list.iter().position(|(known, _)| known == key),
         }
     }
 
     /// The value under a key.
     pub fn get(&self, key: &str) -> Option<&Value<'a>> {
-        self.position(key).map(|at| &self.entries[at].1)
+        self.position(key).map(|at| &self.entries()[at].1)
     }
 
     /// The value under a key, to change.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value<'a>> {
-        self.position(key).map(|at| &mut self.entries[at].1)
+        // Looked for first, so that what is not there is no reason to copy.
+        let at = self.position(key)?;
+        Some(&mut self.own().list[at].1)
     }
 
     /// Whether there is such a key.
@@ -64,15 +94,17 @@ impl<'a> Map<'a> {
     /// Puts a value under a key: in the place of the old one, which comes back, or at the end.
     pub fn insert(&mut self, key: impl Into<Cow<'a, str>>, value: Value<'a>) -> Option<Value<'a>> {
         let key = key.into();
-        if let Some(at) = self.position(&key) {
-            return Some(std::mem::replace(&mut self.entries[at].1, value));
+        let known = self.position(&key);
+        let entries = self.own();
+        if let Some(at) = known {
+            return Some(std::mem::replace(&mut entries.list[at].1, value));
         }
-        if let Some(index) = &mut self.index {
-            index.insert(key.clone(), self.entries.len());
+        if let Some(index) = &mut entries.index {
+            index.insert(key.clone(), entries.list.len());
         }
-        self.entries.push((key, value));
-        if self.index.is_none() && self.entries.len() > Self::INDEXED {
-            self.reindex();
+        entries.list.push((key, value));
+        if entries.index.is_none() && entries.list.len() > Self::INDEXED {
+            entries.reindex();
         }
         None
     }
@@ -80,12 +112,13 @@ impl<'a> Map<'a> {
     /// Takes a key out. The order of the others stays, but for large objects, whose last key moves into the gap.
     pub fn remove(&mut self, key: &str) -> Option<Value<'a>> {
         let at = self.position(key)?;
-        let Some(index) = &mut self.index else {
-            return Some(self.entries.remove(at).1);
+        let entries = self.own();
+        let Some(index) = &mut entries.index else {
+            return Some(entries.list.remove(at).1);
         };
         index.remove(key);
-        let (_, value) = self.entries.swap_remove(at);
-        if let Some((moved, _)) = self.entries.get(at) {
+        let (_, value) = entries.list.swap_remove(at);
+        if let Some((moved, _)) = entries.list.get(at) {
             index.insert(moved.clone(), at);
         }
         Some(value)
@@ -93,64 +126,62 @@ impl<'a> Map<'a> {
 
     /// Keeps the entries for which `keep` says so.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value<'a>) -> bool) {
-        let before = self.entries.len();
-        self.entries.retain_mut(|(key, value)| keep(key, value));
-        if self.index.is_some() && self.entries.len() != before {
-            self.reindex();
+        if self.is_empty() {
+            return;
+        }
+        let entries = self.own();
+        let before = entries.list.len();
+        entries.list.retain_mut(|(key, value)| keep(key, value));
+        if entries.index.is_some() && entries.list.len() != before {
+            entries.reindex();
         }
     }
 
     /// Keys and values in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value<'a>)> {
-        self.entries.iter().map(|(key, value)| (key.as_ref(), value))
-    }
-
-    /// Keys and values in order, the values to change.
-    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = (&str, &mut Value<'a>)> {
-        self.entries.iter_mut().map(|(key, value)| {
-            let key: &Cow<'a, str> = key;
-            (key.as_ref(), value)
-        })
+        self.entries().iter().map(|(key, value)| (key.as_ref(), value))
     }
 
     /// The keys in order.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.entries.iter().map(|(key, _)| key.as_ref())
+        self.entries().iter().map(|(key, _)| key.as_ref())
     }
 
-    /// A copy that borrows every string from `self`.
+    /// A copy that borrows every string from `self`, and so shares nothing with it: for what many threads read, whose
+    /// counts of sharers would be fought for.
     pub fn borrowed<'b>(&'b self) -> Map<'b> {
-        let entries = self.entries.iter().map(|(key, value)| (Cow::Borrowed(key.as_ref()), value.borrowed())).collect();
-        Map::of(entries)
+        let borrow = |(key, value): &'b Entry<'a>| (Cow::Borrowed(key.as_ref()), value.borrowed());
+        Map::of(self.entries().iter().map(borrow).collect())
     }
 
     /// A copy that owns every string.
     pub fn into_owned(self) -> Map<'static> {
-        let own = |(key, value): (Cow<'_, str>, Value<'_>)| (Cow::Owned(key.into_owned()), value.into_owned());
-        Map::of(self.entries.into_iter().map(own).collect())
+        let own = |(key, value): Entry<'_>| (Cow::Owned(key.into_owned()), value.into_owned());
+        Map::of(self.into_iter().map(own).collect())
     }
 
     /// INVARIANT for callers: no key twice.
-    fn of(entries: Vec<(Cow<'a, str>, Value<'a>)>) -> Self {
-        let mut map = Self { entries, index: None };
-        if map.entries.len() > Self::INDEXED {
-            map.reindex();
+    fn of(list: Vec<Entry<'a>>) -> Self {
+        let mut entries = Entries { list, index: None };
+        if entries.list.len() > Self::INDEXED {
+            entries.reindex();
         }
-        map
+        Self { shared: Some(Arc::new(entries)) }
     }
+}
 
+impl Entries<'_> {
     fn reindex(&mut self) {
-        let index = self.entries.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
-        self.index = Some(Box::new(index));
+        self.index = Some(self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect());
     }
 }
 
 impl<'a> IntoIterator for Map<'a> {
-    type Item = (Cow<'a, str>, Value<'a>);
-    type IntoIter = std::vec::IntoIter<Self::Item>;
+    type Item = Entry<'a>;
+    type IntoIter = std::vec::IntoIter<Entry<'a>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+        self.shared.map(Arc::unwrap_or_clone).unwrap_or_default().list.into_iter()
     }
 }
 
@@ -167,11 +198,12 @@ impl<'a, K: Into<Cow<'a, str>>> FromIterator<(K, Value<'a>)> for Map<'a> {
 /// Equal whatever the order of keys.
 impl PartialEq for Map<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len()
-            && self.entries.iter().zip(&other.entries).all(|((key, value), (other_key, other_value))| {
-                // The same order is the common case: look it up only where it differs.
-                if key == other_key { value == other_value } else { other.get(key) == Some(value) }
-            })
+        self.is_same(other)
+            || self.len() == other.len()
+                && self.entries().iter().zip(other.entries()).all(|((key, value), (other_key, other_value))| {
+                    // The same order is the common case: look it up only where it differs.
+                    if key == other_key { value == other_value } else { other.get(key) == Some(value) }
+                })
     }
 }
 
@@ -200,5 +232,20 @@ mod tests {
         let aa: Map<'_> = [("a", Value::Int(1)), ("c", Value::Int(2))].into_iter().collect();
         assert_eq!(ab, ba);
         assert_ne!(ab, aa);
+    }
+
+    #[test]
+    fn a_copy_shares_until_one_of_the_two_is_changed() {
+        let inner: Map<'_> = [("b", Value::Int(1))].into_iter().collect();
+        let original: Map<'_> = [("a", Value::Object(inner)), ("c", Value::Int(2))].into_iter().collect();
+        let inner = |map: &Map<'static>| map.get("a").unwrap().as_object().unwrap().clone();
+        let mut copy = original.clone();
+        assert!(copy.is_same(&original) && copy.get_mut("none").is_none() && copy.is_same(&original));
+        copy.insert("c", Value::Int(3));
+        assert!(!copy.is_same(&original) && inner(&copy).is_same(&inner(&original)));
+        copy.get_mut("a").unwrap().as_object_mut().unwrap().remove("b");
+        assert_eq!(inner(&original).get("b"), Some(&Value::Int(1)));
+        assert_eq!((original.get("c"), inner(&copy).len()), (Some(&Value::Int(2)), 0));
+        assert!(copy != original && Map::new() == Map::with_capacity(3));
     }
 }

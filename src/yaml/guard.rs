@@ -8,11 +8,23 @@ use super::{
     reader::BREAKS,
 };
 
-/// Refuses a text that is too much for the parser.
-pub(super) fn check(text: &str) -> Result<(), Error> {
+/// Refuses a text that is too much for the parser, which would go no deeper than `deepest` into lists in lists.
+pub(super) fn check(text: &str, deepest: usize) -> Result<(), Error> {
+    opening_brackets(text, deepest)?;
     byte_order_mark(text)?;
     tag_lines(text)?;
     tag_before_comma(text)
+}
+
+/// At each bracket libyaml looks at all that are open, so that the classic text which opens nothing but lists, be it
+/// under a key, takes it long before it is found to be too deep.
+fn opening_brackets(text: &str, deepest: usize) -> Result<(), Error> {
+    let word = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let start = if word > 0 && text[word..].starts_with(": ") { word + 2 } else { 0 };
+    if text[start..].bytes().take_while(|byte| *byte == b'[').nth(deepest).is_none() {
+        return Ok(());
+    }
+    Err(ErrorKind::TooDeep { limit: deepest }.at(explain::position_of(text, start + deepest)))
 }
 
 /// libyaml skips a byte order mark at the start of a line, go-yaml makes it part of a key. It comes from joining files.

@@ -42,7 +42,7 @@ impl<'t> YamlEvents<'t> {
 
     pub(super) fn of(text: &'t str) -> Result<Self, Error> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        guard::check(text)?;
+        guard::check(text, Self::DEEPEST)?;
         let has_end = !text.ends_with(BREAKS);
         let end = if has_end { Self::END.as_bytes() } else { &[] };
         let mut parser = Parser::new();

@@ -167,7 +167,12 @@ fn a_document_of_kubectls_depth_fits_the_stack_that_is_asked_for() {
             |block: usize, flow: usize| format!("{}{}{}", "- ".repeat(block), "[".repeat(flow), "]".repeat(flow));
         let deepest = kubectl(&text(10_000, 10_000)).unwrap().document;
         assert_eq!(to_json(&deepest.value.clone()).len(), 40_000);
-        assert_eq!(*kubectl(&text(0, 10_001)).unwrap_err().kind(), ErrorKind::TooDeep { limit: 10_000 });
+        for under in ["", "a: ", "a: [1, ", "\"a\": "] {
+            let error = kubectl(&format!("{under}{}", text(0, 10_001))).unwrap_err();
+            let flow = under.matches('[').count();
+            assert_eq!(*error.kind(), ErrorKind::TooDeep { limit: 10_000 });
+            assert_eq!(error.at(), at(1, (under.len() + 10_001 - flow) as u32));
+        }
         assert_eq!(*kubectl(&text(10_001, 1)).unwrap_err().kind(), ErrorKind::TooDeep { limit: 10_000 });
     });
 }

@@ -14,6 +14,8 @@ mod bad_steps;
 mod client_certificates;
 mod default_container;
 mod doctor;
+mod injectors;
 mod last_good;
 mod layers;
+mod namespaces;
 mod openapi;

@@ -20,8 +20,13 @@ fn made(pod: &Value, decision: &Decision) -> Value {
     made
 }
 
+/// How many cases each property is tried on: `PODLAYER_CASES`, for a long run after a change to the passes.
+fn cases() -> u32 {
+    std::env::var("PODLAYER_CASES").map_or(1500, |cases| cases.parse().expect("PODLAYER_CASES is a number"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_pod_that_was_decided_stays_as_it_is(case in case()) {

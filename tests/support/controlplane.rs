@@ -32,7 +32,7 @@ mod build;
 #[path = "../controlplane/harness/oracle.rs"]
 mod oracle;
 
-pub(crate) use build::binary;
+pub(crate) use build::{Program, binary, project_root};
 pub(crate) use oracle::Oracle;
 
 /// What a kubectl call printed and whether it succeeded.

@@ -1,4 +1,4 @@
-//! Builds the control plane's binary once for all test processes.
+//! Builds the Go programs that tests need (the control plane, helm) once for all test processes.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,48 +18,75 @@ pub(crate) fn binary() -> PathBuf {
 }
 
 fn build() -> PathBuf {
-    let root = project_root();
-    let source = root.join("tests/controlplane");
+    let source = project_root().join("tests/controlplane");
     let release = kubernetes_release(&source);
     // The parts report this version, and kubectl compares it; without the flags
     // they all claim to be v0.0.0.
     let version = "k8s.io/component-base/version.git";
     let (major, minor) = (part(&release, 0), part(&release, 1));
     let ldflags = format!("-s -w -X {version}Version=v{release} -X {version}Major={major} -X {version}Minor={minor}");
+    let program = Program { name: "controlplane", source: &source, package: ".", ldflags: &ldflags, minutes: 5 };
+    program.build()
+}
 
-    let cache = target_folder(&root).join("controlplane");
-    let folder = cache.join(format!("{:016x}", fingerprint(&source, &ldflags)));
-    let binary = folder.join("controlplane");
-    if binary.exists() {
-        return binary;
+/// A Go program that tests need, pinned by the module that it is built from.
+pub(crate) struct Program<'a> {
+    /// Of the binary and its folder in the target folder.
+    pub(crate) name: &'a str,
+    /// The module's folder.
+    pub(crate) source: &'a Path,
+    /// What to build there: `.`, or a package that the module requires.
+    pub(crate) package: &'a str,
+    pub(crate) ldflags: &'a str,
+    /// About how long the first build takes.
+    pub(crate) minutes: u8,
+}
+
+impl Program<'_> {
+    /// Returns the binary, built on first use and again whenever its sources
+    /// change. Test processes that run at the same time build it once.
+    ///
+    /// # Panics
+    ///
+    /// When it can't be built, with the reason.
+    pub(crate) fn build(&self) -> PathBuf {
+        let Self { name, source, package, ldflags, minutes } = *self;
+        let cache = target_folder(&project_root()).join(name);
+        let folder = cache.join(format!("{:016x}", fingerprint(source, ldflags)));
+        let binary = folder.join(name);
+        if binary.exists() {
+            return binary;
+        }
+        must("create the build folder", &folder, fs::create_dir_all(&folder));
+        let lock_path = cache.join("lock");
+        let lock = must("create the lock file", &lock_path, File::create(&lock_path));
+        must("lock", &lock_path, lock.lock());
+        if binary.exists() {
+            return binary; // another process built it while we waited for the lock
+        }
+        eprintln!("building {name} for the tests, about {minutes} minutes when nothing is cached");
+        // Built under another name: a build that was killed leaves no half binary.
+        let unfinished = folder.join("unfinished");
+        let output = Command::new("go")
+            .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o"])
+            .arg(&unfinished)
+            .arg(package)
+            .current_dir(source)
+            .env("CGO_ENABLED", "0") // no C compiler needed
+            .env("GOWORK", "off")
+            .output()
+            .unwrap_or_else(|error| {
+                panic!("can't run `go` ({error}): install Go 1.26 or newer and put it on the PATH")
+            });
+        assert!(
+            output.status.success(),
+            "{name} doesn't build for the tests. It needs Go 1.26 or newer (`go version`), 8 GB of \
+             free disk, and, for the first build, a reachable Go module proxy (`go env GOPROXY`).\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        must("put the binary in its place", &binary, fs::rename(&unfinished, &binary));
+        binary
     }
-    must("create the build folder", &folder, fs::create_dir_all(&folder));
-    let lock_path = cache.join("lock");
-    let lock = must("create the lock file", &lock_path, File::create(&lock_path));
-    must("lock", &lock_path, lock.lock());
-    if binary.exists() {
-        return binary; // another process built it while we waited for the lock
-    }
-    eprintln!("building the test control plane, about 5 minutes when nothing is cached");
-    // Built under another name: a build that was killed leaves no half binary.
-    let unfinished = folder.join("unfinished");
-    let output = Command::new("go")
-        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", &ldflags, "-o"])
-        .arg(&unfinished)
-        .arg(".")
-        .current_dir(&source)
-        .env("CGO_ENABLED", "0") // no C compiler needed
-        .env("GOWORK", "off")
-        .output()
-        .unwrap_or_else(|error| panic!("can't run `go` ({error}): install Go 1.26 or newer and put it on the PATH"));
-    assert!(
-        output.status.success(),
-        "the test control plane doesn't build. It needs Go 1.26 or newer (`go version`), 8 GB of \
-         free disk, and, for the first build, a reachable Go module proxy (`go env GOPROXY`).\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    must("put the binary in its place", &binary, fs::rename(&unfinished, &binary));
-    binary
 }
 
 /// The Kubernetes release that `go.mod` requires, such as `1.36.3`.
@@ -91,7 +118,7 @@ fn fingerprint(source: &Path, ldflags: &str) -> u64 {
 
 /// The folder that holds `tests/controlplane`, whichever package of the
 /// workspace this module is compiled into.
-fn project_root() -> PathBuf {
+pub(crate) fn project_root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = package.ancestors().find(|folder| folder.join("tests/controlplane/go.mod").exists());
     root.unwrap_or_else(|| {

@@ -1,0 +1,20 @@
+//! The chart and the manifests, with a real helm: what they render, and on a real API server what that does.
+//!
+//! What a chart makes is cluster-wide, so tests that install one take turns ([`helm::turn`]).
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test stops at the first surprise")]
+
+#[path = "../support/controlplane.rs"]
+mod controlplane;
+mod helm;
+
+mod conditions;
+mod documents;
+mod generated;
+mod hooks;
+mod install;
+mod manifests;
+mod policies;
+mod process;
+mod render;
+mod schema;

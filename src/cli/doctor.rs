@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
 
@@ -8,6 +8,9 @@ use crate::{
     doctor::{Ask, Finding, Severity, examine},
     names,
 };
+
+/// How long looking may take in all: a few dozen answers, of which each replica's may take five seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Flags of `doctor`.
 #[derive(Debug, clap::Args)]
@@ -56,7 +59,10 @@ pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
             configuration: args.webhook_configuration,
             probe_namespace: args.probe_namespace,
         };
-        examine(&client, &ask).await.map_err(|error| CliError::because("failed to look at the cluster", error))
+        let examined = tokio::time::timeout(PATIENCE, examine(&client, &ask)).await;
+        let examined =
+            examined.map_err(|_| CliError::new(format!("the API server gave no answer within {PATIENCE:?}")))?;
+        examined.map_err(|error| CliError::because("failed to look at the cluster", error))
     })?;
     let text = match args.output {
         Output::Json => {

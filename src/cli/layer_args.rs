@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
+
 use crate::{cluster::Layers, names};
 
 /// See the module.
@@ -15,7 +17,8 @@ pub(super) struct LayerArgs {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PODLAYER_EXPECT_LAYERS")]
     expect_layers: Vec<String>,
     /// The ConfigMap in podlayer's own namespace that keeps the last good version of bad layers across restarts.
-    #[arg(long, value_name = "NAME", default_value = names::LAST_GOOD, env = "PODLAYER_LAST_GOOD")]
+    #[arg(long, value_name = "NAME", default_value = names::LAST_GOOD, env = "PODLAYER_LAST_GOOD",
+          value_parser = NonEmptyStringValueParser::new())]
     last_good: String,
 }
 

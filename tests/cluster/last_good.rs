@@ -87,7 +87,9 @@ fn the_last_good_version_of_a_bad_layer_survives_a_restart_of_all_replicas() {
     // It isn't ready before the kept version is in force.
     let now = standing(&again, "base");
     assert_eq!((&now["state"], &now["hash"], &now["layer"]), (&json!("stale"), &hash, &json!("default/base")));
-    assert_eq!(again.metric("podlayer_last_good_versions{place=\"config_map\"}"), 1.0);
+    wait_until(Duration::from_secs(30), "it to be counted", || {
+        again.metric("podlayer_last_good_versions{place=\"config_map\"}") == 1.0
+    });
     assert_eq!(told(plane, &own, "base").len(), 1, "the same version is not told again");
 
     write(plane, &again, "base", GOOD);

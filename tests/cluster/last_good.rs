@@ -69,6 +69,19 @@ fn the_last_good_version_of_a_bad_layer_survives_a_restart_of_all_replicas() {
     write(plane, &replicas[0], "base", BAD);
     replicas.iter().for_each(|replica| replica.wait_for("base", "stale"));
     wait_kept(plane, &own, &["base"]);
+    // Several at once, of which both replicas write.
+    let several = |patch: &str| {
+        let items: Vec<Value> = ["more-a", "more-b", "more-c"]
+            .map(|name| replicas[0].config_map(name, &labels(), &BTreeMap::from([("podSpecPatch", patch)])))
+            .into();
+        plane.apply(&json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string());
+    };
+    several(GOOD);
+    replicas.iter().for_each(|replica| replica.wait_for("more-c", "good"));
+    several(BAD);
+    wait_kept(plane, &own, &["base", "more-a", "more-b", "more-c"]);
+    plane.kubectl(&["delete", "configmap", "more-a", "more-b", "more-c", "-n", &own]);
+    wait_kept(plane, &own, &["base"]);
     // Told once for both, without a value out of the layer.
     let invalid = wait_for(Duration::from_secs(30), "the Event", || {
         let told = told(plane, &own, "base");

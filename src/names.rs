@@ -49,6 +49,9 @@ pub const JOB_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index
 /// Environment variable that the Job controller sets in the pods of an indexed Job.
 pub const JOB_COMPLETION_INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
 
+/// Annotation in which the API server's LimitRanger says what it filled in.
+pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
+
 /// HTTPS port of the webhook. The kubelet's number, which clusters with a closed network between control plane and
 /// nodes leave open; it collides with the kubelet under hostNetwork only.
 pub const PORT_WEBHOOK: u16 = 10250;
@@ -72,6 +75,10 @@ pub const FIELD_MANAGER: &str = "podlayer";
 /// Field manager of `caBundle` in the webhook configurations: its own, for an apply gives up whatever it leaves out.
 pub const FIELD_MANAGER_CA_BUNDLE: &str = "podlayer-ca-bundle";
 
+/// The ConfigMap that keeps the last good versions of bad layers across restarts; the chart makes it, empty.
+pub const LAST_GOOD: &str = "podlayer-last-good";
+/// Who Events say they come from.
+pub const EVENT_REPORTER: &str = "podlayer.dev/webhook";
 /// Secret in podlayer's own namespace that holds the CA of self-managed certificates. The chart makes it, empty.
 pub const CA_SECRET: &str = "podlayer-ca";
 /// Service by which API servers reach the webhook; its name is in the certificate.

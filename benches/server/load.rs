@@ -80,3 +80,27 @@ pub(crate) async fn steady(
     }
     Ok(Latencies::together(&workers.join_all().await))
 }
+
+/// Makes so many calls as fast as they are answered; gives how many failed.
+pub(crate) async fn saturate(
+    webhook: &Webhook,
+    reviews: &[Vec<u8>],
+    calls: u32,
+    connections: u32,
+) -> Result<usize, Box<dyn Error>> {
+    let reviews: Arc<[Vec<u8>]> = reviews.into();
+    let mut workers = JoinSet::new();
+    for connection in 0..connections {
+        let stream = tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), webhook.address).await?;
+        let mut client = Client::new(tls(stream, &webhook.tls, "localhost").await?);
+        let reviews = reviews.clone();
+        workers.spawn(async move {
+            let mut failed = 0;
+            for review in reviews.iter().cycle().skip(connection as usize).take((calls / connections) as usize) {
+                failed += usize::from(!matches!(client.post(review).await, Ok(200)));
+            }
+            failed
+        });
+    }
+    Ok(workers.join_all().await.into_iter().sum())
+}

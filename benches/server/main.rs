@@ -3,6 +3,9 @@
 //! Calls are due at fixed times, whether or not earlier ones are done, and each is measured from when it was due: a
 //! server that stalls shows in every call that had to wait. The two kinds of rounds take turns. What is printed is also
 //! in `target/bench/server.md`.
+//!
+//! `cargo bench --bench server -- --calls 1000000` instead makes so many calls as fast as they are answered and shows
+//! what becomes of the webhook's memory.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people at a terminal")]
 
 mod client;
@@ -16,7 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use std::{env, error::Error, fmt::Write, fs, path::Path, process::ExitCode, time::Duration};
 
-use load::{Latencies, steady};
+use load::{Latencies, saturate, steady};
 use process::Webhook;
 
 /// Calls a second: some 40,000 pods a minute.
@@ -29,17 +32,41 @@ const ROUND: Duration = Duration::from_secs(8);
 const ROUNDS: usize = 3;
 
 fn main() -> ExitCode {
-    if !env::args().any(|argument| argument == "--bench") {
+    let arguments: Vec<String> = env::args().collect();
+    if !arguments.iter().any(|argument| argument == "--bench") {
         return ExitCode::SUCCESS;
     }
+    let calls = arguments.iter().skip_while(|argument| *argument != "--calls").nth(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    match runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run())) {
+    let done = runtime.map_err(Into::into).and_then(|runtime| match calls {
+        Some(calls) => runtime.block_on(endurance(calls.parse()?)),
+        None => runtime.block_on(run()),
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Makes so many calls, small and large pods by turns, and shows the memory each time a tenth of them is done.
+async fn endurance(calls: u32) -> Result<(), Box<dyn Error>> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/reviews");
+    let reviews = ["4k", "4k", "4k", "16k", "64k"].map(|size| fs::read(data.join(format!("review-{size}.json"))));
+    let reviews = reviews.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let webhook = Webhook::start().await?;
+    println!("| calls | resident KiB | seconds |\n|---:|---:|---:|\n| 0 | {} | 0 |", webhook.resident()?);
+    let start = std::time::Instant::now();
+    for tenth in 1..=10 {
+        let failed = saturate(&webhook, &reviews, calls / 10, CONNECTIONS).await?;
+        if failed > 0 {
+            return Err(format!("{failed} calls failed").into());
+        }
+        println!("| {} | {} | {} |", calls / 10 * tenth, webhook.resident()?, start.elapsed().as_secs());
+    }
+    Ok(())
 }
 
 async fn run() -> Result<(), Box<dyn Error>> {

@@ -1,8 +1,10 @@
 //! The webhook's endpoints: the rim around [`decide`], and the only asynchronous file of this folder.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
+    num::NonZero,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
+    thread,
 };
 
 use axum::{
@@ -13,22 +15,21 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    sync::watch,
-};
+use serde::Deserialize;
+use tokio::sync::{Semaphore, watch};
 
 use super::{
     Decision, Policy, Request, Verdict, check_layer, decide, decide::fault_patch, object::Pod, respond, review,
 };
 use crate::{
-    layers::Snapshot,
+    layers::{Kind, Snapshot, Standing},
     names,
     telemetry::{Decision as Outcome, Metrics},
 };
 
 /// From how many bytes a review is decided beside the runtime's own work, so that a huge pod doesn't hold up others:
-/// about a millisecond of work.
+/// about a millisecond of work. As many of them as there are cores are decided at the same time; the next wait their
+/// turn, or until their caller's time is over.
 const LARGE: usize = 128 << 10;
 
 /// What the endpoints need.
@@ -49,32 +50,33 @@ enum Ask {
     Validate,
 }
 
+/// The handler with the turns of those who bring large reviews.
+#[derive(Clone, Debug)]
+struct Endpoints {
+    handler: Handler,
+    turns: Arc<Semaphore>,
+}
+
 impl Handler {
     /// The endpoints as a router, to be served by `server`.
     pub fn router(self) -> Router {
-        let mutate = |State(handler): State<Self>, body: Bytes| async move { handler.answer(Ask::Mutate, &body) };
-        let validate = |State(handler): State<Self>, body: Bytes| async move { handler.answer(Ask::Validate, &body) };
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        let endpoints = Endpoints { handler: self, turns: Arc::new(Semaphore::new(cores)) };
+        let mutate = |State(it): State<Endpoints>, body: Bytes| async move { it.answer(Ask::Mutate, body).await };
+        let validate = |State(it): State<Endpoints>, body: Bytes| async move { it.answer(Ask::Validate, body).await };
         Router::new()
             .route(names::PATH_MUTATE, post(mutate))
             .route(names::PATH_VALIDATE, post(validate))
             // The server has its own, lower limit and answers it in words.
             .layer(DefaultBodyLimit::disable())
-            .with_state(self)
-    }
-
-    fn answer(&self, ask: Ask, body: &[u8]) -> Response {
-        let alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        if body.len() < LARGE || alone {
-            return self.answer_now(ask, body);
-        }
-        tokio::task::block_in_place(|| self.answer_now(ask, body))
+            .with_state(endpoints)
     }
 
     fn answer_now(&self, ask: Ask, body: &[u8]) -> Response {
         let request = match review::parse(body) {
             Ok(request) => request,
             Err((error, uid)) => {
-                tracing::warn!(error = %error, "review refused");
+                tracing::warn!(error = error.whereabouts(), "review refused");
                 return json(StatusCode::BAD_REQUEST, super::unreadable(&error, uid.as_deref()));
             }
         };
@@ -87,7 +89,7 @@ impl Handler {
         });
         let decision = catch_unwind(work).unwrap_or_else(|_| {
             self.metrics.panicked();
-            after_panic(&request)
+            after_panic(&request, &self.policy)
         });
         self.tell(ask, &request, &decision);
         json(StatusCode::OK, respond(&request.uid, &decision))
@@ -106,6 +108,12 @@ impl Handler {
         };
         self.metrics.decided(outcome);
         decision.skipped.iter().for_each(|_| self.metrics.layer_failed());
+        if matches!(ask, Ask::Mutate) {
+            self.count(request, decision);
+        }
+        if decision.unknown_class {
+            self.metrics.unknown_class();
+        }
         let outcome = outcome.as_str();
         if let Some(fault) = &decision.fault {
             tracing::error!(uid = %request.uid, namespace = %request.namespace, fault = %fault, "fault, please report it");
@@ -124,23 +132,82 @@ impl Handler {
         if level_up {
             tracing::info!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, layers, skipped, denial, "decided"
+                name = %request.name, generate_name = %generate_name(request), layers, skipped, denial, "decided"
             );
         } else {
+            // Fields are made only where somebody asked for this level.
             tracing::debug!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, layers, "decided"
+                name = %request.name, generate_name = %generate_name(request), layers, "decided"
             );
+        }
+    }
+
+    /// What a change is made of, and which layers made it.
+    fn count(&self, request: &Request<'_>, decision: &Decision) {
+        if decision.fault.is_some() && decision.verdict == Verdict::Allowed {
+            self.metrics.self_check_failed();
+        }
+        if request.dry_run {
+            // Nothing will come of it.
+            return;
+        }
+        if let Some(patch) = &decision.patch {
+            let operations = serde_json::from_str::<Vec<serde::de::IgnoredAny>>(patch).map_or(0, |list| list.len());
+            self.metrics.patched(operations);
+        }
+        for layer in decision.layers.iter().filter(|layer| layer.kind != Kind::Step) {
+            let namespace = layer.kind.of_namespace().then_some(request.namespace.as_ref());
+            self.metrics.layer_applied(&Standing::key(layer, namespace));
         }
     }
 }
 
+impl Endpoints {
+    async fn answer(self, ask: Ask, body: Bytes) -> Response {
+        let Self { handler, turns } = self;
+        if body.len() < LARGE {
+            return handler.answer_now(ask, &body);
+        }
+        // The turn goes with the work: a caller whose time is over leaves, the work goes on to its end.
+        let turn = turns.acquire_owned().await;
+        let work = move || {
+            let _turn = turn;
+            handler.answer_now(ask, &body)
+        };
+        match tokio::task::spawn_blocking(work).await {
+            Ok(response) => response,
+            Err(failed) => match failed.try_into_panic() {
+                // The server answers and counts it.
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "podlayer is ending\n").into_response(),
+            },
+        }
+    }
+}
+
+/// The name that the API server makes a pod's name from; a Job's pods have no other yet.
+fn generate_name(request: &Request<'_>) -> String {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(default)]
+        generate_name: String,
+    }
+    let object = request.object.and_then(|text| serde_json::from_str::<Object>(text).ok());
+    object.map(|object| object.metadata.generate_name).unwrap_or_default()
+}
+
 /// A bug of ours never blocks a pod: it is made with a stamp that says what happened.
-fn after_panic(request: &Request<'_>) -> Decision {
+fn after_panic(request: &Request<'_>, policy: &Policy) -> Decision {
     let untouched = Decision::untouched();
     let is_pod = request.kind == "Pod" && request.operation == "CREATE";
     let pod = request.object.filter(|_| is_pod).and_then(|text| Pod::parse(text).ok());
-    let pod = pod.filter(|pod| pod.is_enabled(&request.namespace));
+    let pod = pod.filter(|pod| policy.admits(&pod.facts(&request.namespace)));
     let patch = catch_unwind(AssertUnwindSafe(|| pod.as_ref().and_then(fault_patch))).unwrap_or_default();
     Decision { patch, fault: Some("panic while deciding".into()), ..untouched }
 }

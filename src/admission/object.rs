@@ -48,6 +48,18 @@ pub enum ObjectError {
     Missing,
 }
 
+impl ObjectError {
+    /// For the log: what can't be read and where, without the words that stand there.
+    pub fn whereabouts(&self) -> String {
+        match self {
+            Self::Read { kind, source } => {
+                format!("failed to read the {kind} at line {} column {}", source.line(), source.column())
+            }
+            Self::Missing => self.to_string(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct RawPod<'a> {
     #[serde(borrow)]
@@ -121,11 +133,6 @@ impl<'a> Pod<'a> {
             value.insert("spec", spec);
         }
         Self { value: Value::Object(value), pointer, of_job, name }
-    }
-
-    /// Whether the pod asks for its layers.
-    pub fn is_enabled(&self, namespace: &str) -> bool {
-        self.facts(namespace).label(names::ENABLED) == Some(names::ENABLED_VALUE)
     }
 
     /// What layers are matched against.

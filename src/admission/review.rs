@@ -58,6 +58,20 @@ pub enum ReviewError {
     NoUid,
 }
 
+impl ReviewError {
+    /// For the log: without the words of a body that may hold a pod.
+    pub fn whereabouts(&self) -> String {
+        match self {
+            Self::Json(error) => {
+                let (line, column) = (error.line(), error.column());
+                format!("the body is not a readable AdmissionReview at line {line} column {column}")
+            }
+            Self::Kind { .. } => format!("the body is no {API_VERSION} {KIND}"),
+            Self::NoRequest | Self::NoUid => self.to_string(),
+        }
+    }
+}
+
 #[derive(Deserialize)]
 struct RawReview<'r> {
     #[serde(borrow, default)]

@@ -12,6 +12,7 @@
 
 pub mod authority;
 pub mod bundle;
+pub mod clients;
 pub mod dev;
 pub mod expiry;
 pub mod files;

@@ -15,8 +15,6 @@ pub(super) struct LayerFiles {
     pub layers: Vec<Arc<Layer>>,
     /// What is wrong with the others.
     pub problems: Vec<ParseError>,
-    /// The texts, to see whether they changed.
-    pub texts: Vec<(PathBuf, String)>,
 }
 
 impl LayerFiles {
@@ -34,7 +32,7 @@ impl LayerFiles {
                 Err(error) => problems.push(error),
             }
         }
-        Ok(Self { layers, problems, texts })
+        Ok(Self { layers, problems })
     }
 
     /// A snapshot of the layers.

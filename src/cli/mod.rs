@@ -1,13 +1,19 @@
 //! The command line: one file per subcommand, wiring only.
 
+mod callers;
 mod certs;
 mod conformance;
 mod demo;
+mod doctor;
 mod files;
+mod follow;
+mod layer_args;
+mod layers_page;
 mod lint;
 mod loopback;
 mod object;
 mod policy;
+mod presets;
 mod render;
 mod report;
 mod webhook;
@@ -46,6 +52,10 @@ enum Command {
     Render(render::Args),
     /// Look for mistakes in layers, and in the step patches of pods and Jobs.
     Lint(lint::Args),
+    /// Look for what is wrong with an installation, through the API server.
+    Doctor(doctor::Args),
+    /// Print what podlayer knows of each CI system.
+    Presets(presets::Args),
     /// Make certificates for development.
     Certs(certs::Args),
     /// Answer merge and YAML cases, one JSON line each, to compare with kubectl.
@@ -70,6 +80,8 @@ impl Cli {
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Lint(args) => lint::run(&args),
+            Command::Doctor(args) => doctor::run(args),
+            Command::Presets(args) => presets::run(&args),
             Command::Certs(args) => certs::run(&args),
             Command::Conformance(args) => conformance::run(&args),
             Command::Completions(Completions { shell }) => {

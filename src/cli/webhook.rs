@@ -1,21 +1,21 @@
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
-use axum::{Json, Router, routing::get};
 use tokio::{
     sync::watch,
     task::{JoinError, JoinSet},
 };
 
 use super::{
-    files::{self, LayerFiles},
+    callers::CallerArgs,
+    layer_args::LayerArgs,
+    layers_page,
     policy::PolicyArgs,
-    report::{CliError, Outcome, chain},
+    report::{CliError, Outcome},
     webhook_tls::TlsArgs,
 };
 use crate::{
-    admission::{Policy, handler::Handler},
+    admission::handler::Handler,
     cluster::{self, Watched},
-    layers::{Snapshot, Standing, State},
     names,
     server::{self, Drain, Limits, Readiness},
     telemetry::{
@@ -23,9 +23,6 @@ use crate::{
         log::{self, Format},
     },
 };
-
-/// How often files given with `--layers` are looked at: half of the second that a change may take.
-const LAYER_POLL: Duration = Duration::from_millis(500);
 
 /// Flags of `webhook`.
 #[derive(Debug, clap::Args)]
@@ -39,9 +36,6 @@ pub(super) struct Args {
     /// The cluster to watch; else KUBECONFIG, else the one that podlayer runs in.
     #[arg(long, value_name = "FILE", conflicts_with = "layers")]
     kubeconfig: Option<PathBuf>,
-    /// Namespaces whose own layers apply to their pods.
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PODLAYER_LAYER_NAMESPACES")]
-    layer_namespaces: Vec<String>,
     /// Address of the webhook (HTTPS).
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], names::PORT_WEBHOOK)))]
     addr: SocketAddr,
@@ -57,6 +51,10 @@ pub(super) struct Args {
     #[command(flatten)]
     tls: TlsArgs,
     #[command(flatten)]
+    callers: CallerArgs,
+    #[command(flatten)]
+    layer_args: LayerArgs,
+    #[command(flatten)]
     policy: PolicyArgs,
 }
 
@@ -71,7 +69,7 @@ pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
 }
 
 async fn serve(args: Args) -> Result<Outcome, CliError> {
-    let Args { layers, kubeconfig, layer_namespaces, addr, tls, admin_addr, policy, .. } = args;
+    let Args { layers, kubeconfig, addr, tls, admin_addr, callers, layer_args, policy, .. } = args;
     let policy = Arc::new(policy.policy());
     let metrics = Metrics::new();
     let drain = Drain::new();
@@ -86,8 +84,9 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
         None
     };
     let certificates = tls.certificates(client.as_ref(), &policy.own_namespace, metrics.clone())?;
-    let tls = server::server_config(certificates.serving())
-        .map_err(|error| CliError::because("failed to set up TLS", error))?;
+    // Every task that must not end; the first that does ends the process.
+    let mut tasks: JoinSet<Result<&'static str, CliError>> = JoinSet::new();
+    let tls = callers.tls(certificates.serving(), &mut tasks)?;
     let bind = |error| CliError::because("failed to start", error);
     let listener = server::bind(addr).await.map_err(bind)?;
     let admin = server::bind(admin_addr).await.map_err(bind)?;
@@ -98,19 +97,14 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
     let (snapshot, snapshots) = watch::channel(None);
     let (standing, standings) = watch::channel(Vec::new());
     let watched = Watched { snapshot, standings: standing };
-    // Every task that must not end; the first that does ends the process.
-    let mut tasks: JoinSet<Result<&'static str, CliError>> = JoinSet::new();
     if let Some(client) = client {
-        let (own, metrics) = (policy.own_namespace.clone(), metrics.clone());
+        let (layers, metrics) = (layer_args.watched(&policy.own_namespace), metrics.clone());
         tasks.spawn(async move {
-            cluster::watch_layers(client, own, layer_namespaces, watched, metrics).await;
+            cluster::watch_layers(client, layers, watched, metrics).await;
             Ok("the watch of the layers")
         });
     } else {
-        let read = LayerFiles::read(&layers, &policy.own_namespace)?;
-        let texts = read.texts.clone();
-        put(&watched, read.snapshot()?);
-        tasks.spawn(follow_files(layers, texts, watched, policy.clone()));
+        tasks.spawn(layer_args.of_files(layers, &policy.own_namespace).start(watched, metrics.clone())?);
     }
     let mut seen = snapshots.clone();
     tokio::spawn(async move {
@@ -120,7 +114,7 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
         }
     });
     tasks.spawn(async move { certificates.keep(certified).await });
-    let more = Router::new().route(names::PATH_LAYERS, get(move || async move { Json(standings.borrow().clone()) }));
+    let more = layers_page::router(standings, snapshots.clone(), metrics.clone());
     let admin = server::serve_admin(admin, readiness, more, Limits::admin(), metrics.clone());
     tasks.spawn(
         async move { admin.await.map(|()| "the admin port").map_err(|error| CliError::because("failed", error)) },
@@ -147,52 +141,5 @@ fn ended_early(ended: Result<Result<&'static str, CliError>, JoinError>) -> Resu
         Ok(Ok(what)) => Err(CliError::new(format!("{what} ended by itself, please report it"))),
         Ok(Err(error)) => Err(error),
         Err(error) => Err(CliError::because("a part of podlayer failed, please report it", error)),
-    }
-}
-
-fn put(watched: &Watched, snapshot: Snapshot) {
-    let standing = |layer: &Arc<crate::layers::Layer>| Standing {
-        source: layer.title.clone(),
-        layer: layer.id.to_string(),
-        state: State::Good,
-        problem: None,
-    };
-    watched.standings.send_replace(snapshot.layers().map(standing).collect());
-    watched.snapshot.send_replace(Some(Arc::new(snapshot)));
-}
-
-/// Reads the files again whenever their texts change; what can't be read leaves the last good set in force.
-async fn follow_files(
-    paths: Vec<PathBuf>,
-    mut texts: Vec<(PathBuf, String)>,
-    watched: Watched,
-    policy: Arc<Policy>,
-) -> Result<&'static str, CliError> {
-    let mut complaint = String::new();
-    loop {
-        tokio::time::sleep(LAYER_POLL).await;
-        let read = files::texts(&paths).and_then(|now| {
-            if now == texts {
-                return Ok(None);
-            }
-            let snapshot = LayerFiles::read(&paths, &policy.own_namespace)?.snapshot()?;
-            Ok(Some((now, snapshot)))
-        });
-        match read {
-            Ok(None) => complaint.clear(),
-            Ok(Some((now, snapshot))) => {
-                tracing::info!("layers read again");
-                put(&watched, snapshot);
-                texts = now;
-                complaint.clear();
-            }
-            Err(error) => {
-                let said = chain(&error);
-                if said != complaint {
-                    tracing::warn!(problem = %said, "layers can't be read, the last good ones stay");
-                    complaint = said;
-                }
-            }
-        }
     }
 }

@@ -1,11 +1,14 @@
 //! The API server, as podlayer uses it: nothing here runs while a pod is being decided.
 
 mod client;
+mod events;
+mod last_good;
+mod openapi;
 mod secret;
 mod watch;
 mod webhook_configuration;
 
 pub use client::{ClientError, client};
 pub use secret::{HeldSecret, NamedSecret, SecretError, Written};
-pub use watch::{Watched, watch_layers};
+pub use watch::{Layers, Watched, watch_layers};
 pub use webhook_configuration::{ConfigurationError, HeldConfiguration, WebhookConfiguration};

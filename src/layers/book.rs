@@ -2,7 +2,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 
-use super::{Cause, Complaint, Layer, LayerSource, ParseError, Place, Scope, Snapshot, SnapshotError, parse};
+use super::{
+    Cause, Complaint, Layer, LayerId, LayerSource, Mode, ParseError, Place, Scope, Snapshot, SnapshotError,
+    last_good::{Key, Wanted, essence},
+    parse,
+};
 
 /// The layers that were seen last, each with its last good version: what a snapshot is made of.
 ///
@@ -11,14 +15,22 @@ use super::{Cause, Complaint, Layer, LayerSource, ParseError, Place, Scope, Snap
 #[derive(Clone, Debug)]
 pub struct Book {
     own_namespace: String,
-    entries: BTreeMap<(String, String), Entry>,
+    expected: Vec<String>,
+    entries: BTreeMap<Key, Entry>,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
-    source: LayerSource,
-    good: Option<Arc<Layer>>,
+    source: Arc<LayerSource>,
+    good: Option<Good>,
     problem: Option<Arc<ParseError>>,
+}
+
+/// A version that can be read, with the text that it was read from.
+#[derive(Clone, Debug)]
+struct Good {
+    layer: Arc<Layer>,
+    source: Arc<LayerSource>,
 }
 
 /// How one layer stands.
@@ -29,6 +41,8 @@ pub enum State {
     Bad,
     /// Its newest version is in force.
     Good,
+    /// It is expected and not there.
+    Missing,
     /// Its newest version can't be read; an older one is in force.
     Stale,
 }
@@ -40,11 +54,55 @@ pub struct Standing {
     pub source: String,
     /// `default/base`; empty for a layer that was never good.
     pub layer: String,
+    /// The namespace that it is for, where it isn't the cluster's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// How it stands.
     pub state: State,
+    /// Whether it is tried only and changes no pod (`mode: Audit`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub audit: bool,
+    /// Twelve digits of the hash of the version in force; empty where none is.
+    pub hash: String,
     /// What is wrong with its newest version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+impl Standing {
+    /// A layer in force, whatever is wrong with a newer version of it.
+    pub fn in_force(source: String, layer: &Layer, problem: Option<String>) -> Self {
+        Self {
+            source,
+            layer: layer.id.to_string(),
+            namespace: layer.namespace.clone(),
+            state: if problem.is_none() { State::Good } else { State::Stale },
+            audit: layer.options.mode == Mode::Audit,
+            hash: layer.digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect(),
+            problem,
+        }
+    }
+
+    /// A layer of which no version is in force.
+    pub fn absent(source: String, state: State, problem: Option<String>) -> Self {
+        Self { source, layer: String::new(), namespace: None, state, audit: false, hash: String::new(), problem }
+    }
+
+    /// What a layer's use is counted under: its name, for a namespace's own layer with the namespace.
+    pub fn key(layer: &LayerId, namespace: Option<&str>) -> String {
+        match namespace {
+            Some(namespace) => format!("{namespace} {layer}"),
+            None => layer.to_string(),
+        }
+    }
+
+    /// The key of this one.
+    pub fn own_key(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace} {}", self.layer),
+            None => self.layer.clone(),
+        }
+    }
 }
 
 /// How many layers a namespace other than podlayer's own may have; the cluster's admin didn't write them.
@@ -55,7 +113,12 @@ const MOST_BYTES: usize = 256 << 10;
 impl Book {
     /// An empty one.
     pub fn new(own_namespace: impl Into<String>) -> Self {
-        Self { own_namespace: own_namespace.into(), entries: BTreeMap::new() }
+        Self { own_namespace: own_namespace.into(), expected: Vec::new(), entries: BTreeMap::new() }
+    }
+
+    /// Names ConfigMaps of podlayer's own namespace that must be there: one that isn't is told as missing.
+    pub fn expect(&mut self, names: Vec<String>) {
+        self.expected = names;
     }
 
     /// Takes in a new version of a layer.
@@ -64,19 +127,62 @@ impl Book {
     /// What is wrong with it; the last good version stays.
     pub fn put(&mut self, source: LayerSource) -> Result<(), Arc<ParseError>> {
         let key = (source.namespace.clone(), source.name.clone());
-        if let Some(entry) = self.entries.get(&key).filter(|entry| entry.source == source) {
+        if let Some(entry) = self.entries.get(&key).filter(|entry| *entry.source == source) {
             // Seen before: a relist brings everything again.
             return entry.problem.clone().map_or(Ok(()), Err);
         }
         let good = self.entries.get(&key).and_then(|entry| entry.good.clone());
         let parsed = parse(&source, Scope { own_namespace: &self.own_namespace });
-        let entry = match self.room_for(&source).and(parsed) {
-            Ok(layer) => Entry { source, good: Some(Arc::new(layer)), problem: None },
+        let fits = self.room_for(&source);
+        let source = Arc::new(source);
+        let entry = match fits.and(parsed) {
+            Ok(layer) => {
+                let good = Good { layer: Arc::new(layer), source: Arc::clone(&source) };
+                Entry { source, good: Some(good), problem: None }
+            }
             Err(error) => Entry { source, good, problem: Some(Arc::new(error)) },
         };
         let outcome = entry.problem.clone().map_or(Ok(()), Err);
         self.entries.insert(key, entry);
         outcome
+    }
+
+    /// Whether this version was taken in before.
+    pub fn has(&self, source: &LayerSource) -> bool {
+        let key = (source.namespace.clone(), source.name.clone());
+        self.entries.get(&key).is_some_and(|entry| *entry.source == *source)
+    }
+
+    /// Puts the version that somebody kept in force for a layer that is bad and has none. Says whether it did: not for
+    /// a layer that is good, gone, or has a good version of its own.
+    ///
+    /// # Errors
+    /// What this podlayer finds wrong with the kept version, which another one could read.
+    pub fn recall(&mut self, kept: LayerSource) -> Result<bool, ParseError> {
+        let key = (kept.namespace.clone(), kept.name.clone());
+        let scope = Scope { own_namespace: &self.own_namespace };
+        let entry = self.entries.get_mut(&key).filter(|entry| entry.problem.is_some() && entry.good.is_none());
+        let Some(entry) = entry else { return Ok(false) };
+        let layer = parse(&kept, scope)?;
+        entry.good = Some(Good { layer: Arc::new(layer), source: Arc::new(kept) });
+        Ok(true)
+    }
+
+    /// What must be kept for a restart.
+    pub fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted::default();
+        for (key, entry) in self.entries.iter().filter(|(_, entry)| entry.problem.is_some()) {
+            match &entry.good {
+                Some(good) => _ = wanted.keep.insert(key.clone(), Arc::new(essence(&good.source))),
+                None => _ = wanted.lost.insert(key.clone()),
+            }
+        }
+        wanted
+    }
+
+    /// How one layer stands.
+    pub fn state(&self, key: &Key) -> Option<State> {
+        self.entries.get(key).map(Entry::state)
     }
 
     /// Whether a layer fits beside the others of its namespace.
@@ -85,7 +191,7 @@ impl Book {
             return Ok(());
         }
         let size = |source: &LayerSource| source.data.values().map(String::len).sum::<usize>();
-        let others = self.entries.values().map(|entry| &entry.source);
+        let others = self.entries.values().map(|entry| entry.source.as_ref());
         let others = others.filter(|other| other.namespace == source.namespace && other.name != source.name);
         let (count, bytes) = others.fold((1, size(source)), |(count, bytes), other| (count + 1, bytes + size(other)));
         if count <= MOST_LAYERS && bytes <= MOST_BYTES {
@@ -114,22 +220,44 @@ impl Book {
     /// # Errors
     /// As [`Snapshot::build`]; can't happen for ConfigMaps, whose names are unique.
     pub fn snapshot(&self) -> Result<Snapshot, SnapshotError> {
-        Snapshot::build(self.entries.values().filter_map(|entry| entry.good.clone()))
+        Snapshot::build(
+            self.entries.values().filter_map(|entry| entry.good.as_ref()).map(|good| Arc::clone(&good.layer)),
+        )
     }
 
-    /// How every layer stands.
+    /// How every layer stands, those that are expected and missing last.
     pub fn standings(&self) -> Vec<Standing> {
-        let standing = |entry: &Entry| Standing {
-            source: entry.source.title(),
-            layer: entry.good.as_ref().map(|layer| layer.id.to_string()).unwrap_or_default(),
-            state: match (&entry.good, &entry.problem) {
-                (_, None) => State::Good,
-                (Some(_), Some(_)) => State::Stale,
-                (None, Some(_)) => State::Bad,
-            },
-            problem: entry.problem.as_ref().map(ToString::to_string),
+        let standing = |entry: &Entry| {
+            let problem = entry.problem.as_ref().map(ToString::to_string);
+            match &entry.good {
+                Some(good) => Standing::in_force(entry.source.title(), &good.layer, problem),
+                None => Standing::absent(entry.source.title(), State::Bad, problem),
+            }
         };
-        self.entries.values().map(standing).collect()
+        let missing = self.missing().map(|name| {
+            let title = LayerSource { namespace: self.own_namespace.clone(), name: name.into(), ..Default::default() };
+            let problem = "it is expected (--expect-layers) and there is no such layer".to_owned();
+            Standing::absent(title.title(), State::Missing, Some(problem))
+        });
+        self.entries.values().map(standing).chain(missing).collect()
+    }
+
+    /// The expected layers that aren't there.
+    fn missing(&self) -> impl Iterator<Item = &str> {
+        let is_there = |name: &str| {
+            self.entries.keys().any(|(namespace, known)| known == name && *namespace == self.own_namespace)
+        };
+        self.expected.iter().map(String::as_str).filter(move |name| !is_there(name))
+    }
+}
+
+impl Entry {
+    fn state(&self) -> State {
+        match (&self.good, &self.problem) {
+            (_, None) => State::Good,
+            (Some(_), Some(_)) => State::Stale,
+            (None, Some(_)) => State::Bad,
+        }
     }
 }
 
@@ -160,6 +288,53 @@ mod tests {
         assert_eq!(book.snapshot().unwrap().layers().count(), 1);
         book.remove("podlayer", "base");
         assert_eq!(book.snapshot().unwrap().layers().count(), 0);
+    }
+
+    #[test]
+    fn a_kept_version_comes_into_force_for_a_bad_layer_without_one_and_for_no_other() {
+        let mut book = Book::new("podlayer");
+        let kept = || source("hostNetwork: true");
+        assert!(!book.recall(kept()).unwrap(), "the layer is gone");
+        assert!(book.put(source("llamas: true")).is_err());
+        assert_eq!(book.wanted().lost.len(), 1);
+        assert!(book.recall(source("alpacas: true")).is_err(), "this podlayer can't read what another could");
+        assert!(book.recall(kept()).unwrap());
+        assert_eq!((book.standings()[0].state, book.snapshot().unwrap().layers().count()), (State::Stale, 1));
+        assert_eq!(book.wanted().keep.values().next().unwrap().data["podSpecPatch"], "hostNetwork: true");
+        assert!(!book.recall(source("hostPID: true")).unwrap(), "it has one now");
+        book.put(source("hostIPC: true")).unwrap();
+        assert!(!book.recall(kept()).unwrap(), "it is good");
+        assert_eq!(book.wanted(), Wanted::default());
+    }
+
+    #[test]
+    fn an_expected_layer_that_is_not_there_is_told() {
+        let mut book = Book::new("podlayer");
+        book.expect(vec!["base".into(), "other".into()]);
+        book.put(source("hostNetwork: true")).unwrap();
+        let standings = book.standings();
+        assert_eq!(standings.len(), 2);
+        assert_eq!((standings[1].source.as_str(), standings[1].state), ("ConfigMap podlayer/other", State::Missing));
+        assert_eq!(standings[0].hash.len(), 12);
+    }
+
+    #[test]
+    fn the_hash_of_a_snapshot_is_that_of_its_layers_whatever_order_they_came_in() {
+        let named = |name: &str, order: &str| {
+            let mut source = LayerSource { name: name.into(), ..source("hostNetwork: true") };
+            source.labels.insert("podlayer.dev/order".into(), order.into());
+            source
+        };
+        let hash = |sources: &[LayerSource]| {
+            let mut book = Book::new("podlayer");
+            sources.iter().for_each(|source| book.put(source.clone()).unwrap());
+            book.snapshot().unwrap().hash().to_owned()
+        };
+        let both = hash(&[named("a", "1"), named("b", "2")]);
+        assert_eq!(both, hash(&[named("b", "2"), named("a", "1")]));
+        for other in [hash(&[named("a", "1")]), hash(&[named("a", "1"), named("b", "0")]), hash(&[])] {
+            assert_ne!(both, other);
+        }
     }
 
     #[test]

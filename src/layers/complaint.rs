@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::{
     merge,
-    schema::Finding,
+    schema::{Finding, FindingKind},
     value::{Path, Position},
     yaml,
 };
@@ -58,6 +58,17 @@ pub enum Cause {
     /// The merge refuses to put the patch on this pod.
     #[error("{0}")]
     Merge(#[source] Box<merge::Error>),
+    /// No container fits the pattern of a step patch.
+    #[error("no {list} {verb} {name:?}{hint}", list = if *.init { "init container" } else { "container" },
+            verb = if .name.starts_with('@') { "plays" } else { "fits" })]
+    NoFit {
+        /// The pattern.
+        name: String,
+        /// Whether it stands under `initContainers`.
+        init: bool,
+        /// The nearest name and what there is, ready to print.
+        hint: String,
+    },
     /// The layer would change what no layer may change.
     #[error("{path} can't be changed by a layer: {why}")]
     Protected {
@@ -92,6 +103,32 @@ impl Complaint {
         let at = self.at.map(|at| format!(", {at}")).unwrap_or_default();
         let comma = if path.is_empty() { "" } else { ", " };
         format!("{}{comma}{}{at}", Printable(&path), self.place)
+    }
+
+    /// The whole, but without any value that stands in the text: for what more people read than the text itself.
+    pub fn without_values(&self) -> String {
+        let cause = match &self.cause {
+            Cause::Schema(finding) => match &finding.kind {
+                FindingKind::WrongType { what, wanted, .. } => format!("{what}: {wanted} is wanted"),
+                FindingKind::DirectiveValue { directive, owner, wanted, .. } => {
+                    format!("{directive} in {owner} must be {wanted}")
+                }
+                FindingKind::NotAMap { .. } => "the patch must be a map of pod spec fields".to_owned(),
+                kind => kind.to_string(),
+            },
+            Cause::Yaml(error) => match error.kind() {
+                yaml::ErrorKind::BadTag { tag, .. } => format!("a value can't be read as !!{tag}"),
+                yaml::ErrorKind::Syntax { problem, .. } => (*problem).to_owned(),
+                kind => kind.to_string(),
+            },
+            // What was got comes last in these texts.
+            Cause::Config(text) => text.split(", got ").next().unwrap_or_default().to_owned(),
+            Cause::Merge(_) => "the patch can't be merged".to_owned(),
+            cause => cause.to_string(),
+        };
+        let comma = if cause.ends_with('?') { "" } else { "," };
+        let at = self.at.map(|at| format!(", {at}")).unwrap_or_default();
+        format!("{}{comma} {}{at}", Printable(&cause), self.place)
     }
 
     /// The cause and the text it is about, without the position in that text: for where a better position is known.
@@ -144,7 +181,11 @@ impl fmt::Display for Printable<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{LayerSource, Scope, parse},
+        *,
+    };
+    use crate::names;
 
     #[test]
     fn the_cause_comes_first_and_the_place_last() {
@@ -154,5 +195,36 @@ mod tests {
             at: Some(Position { line: 3, column: 5 }),
         };
         assert_eq!(complaint.to_string(), "unknown key \"a\\nb\", ConfigMap podlayer/base match, line 3 column 5");
+    }
+
+    #[test]
+    fn a_text_without_values_says_what_is_wrong_and_where_and_no_more() {
+        let layer = |patch: &str| LayerSource {
+            name: "base".into(),
+            labels: [(names::LAYER.to_owned(), "default".to_owned()), (names::ORDER.to_owned(), "CANARY".to_owned())]
+                .into(),
+            data: [(names::KEY_PATCH.to_owned(), patch.to_owned())].into(),
+            ..LayerSource::default()
+        };
+        for (patch, wanted) in [
+            (
+                "hostNetwork: CANARY",
+                "hostNetwork: true or false is wanted, ConfigMap base podSpecPatch, line 1 column 14",
+            ),
+            (
+                "hostnetwork: CANARY",
+                "unknown field \"hostnetwork\" in the pod spec, did you mean \"hostNetwork\"? ConfigMap",
+            ),
+            ("CANARY", "the patch must be a map of pod spec fields, ConfigMap base podSpecPatch"),
+            ("containers: [{name: a, $patch: CANARY}]", "$patch in a must be"),
+            ("priority: !!int CANARY", "a value can't be read as !!int"),
+            ("a: 'CANARY\nb: CANARY", ", ConfigMap base podSpecPatch, line "),
+        ] {
+            let error = parse(&layer(patch), Scope { own_namespace: "podlayer" }).unwrap_err();
+            let text: Vec<String> = error.0.iter().map(Complaint::without_values).collect();
+            let text = text.join("\n");
+            assert!(text.contains(wanted) && text.contains("a whole number is wanted"), "{patch}: {text}");
+            assert!(!text.contains("CANARY"), "{patch}: {text}");
+        }
     }
 }

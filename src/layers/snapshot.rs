@@ -3,8 +3,10 @@ use std::{
     sync::Arc,
 };
 
+use sha2::{Digest, Sha256};
+
 use super::{Facts, Kind, Layer, LayerId};
-use crate::{names, schema::nearest};
+use crate::{names, presets, schema::nearest};
 
 /// All layers as of one moment. Never changes; a new one takes its place as a whole.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +16,7 @@ pub struct Snapshot {
     classes: BTreeMap<String, Arc<Layer>>,
     namespace_classes: HashMap<String, BTreeMap<String, Arc<Layer>>>,
     reads_metadata: bool,
+    hash: String,
 }
 
 /// Why layers don't make a snapshot.
@@ -64,8 +67,11 @@ impl Snapshot {
             let key = |layer: &Arc<Layer>| (layer.id.kind, layer.namespace.clone(), layer.order, layer.id.name.clone());
             key(a).cmp(&key(b))
         });
-        let mut snapshot =
-            Self { reads_metadata: sorted.iter().any(|l| l.selector.reads_metadata()), ..Self::default() };
+        let mut snapshot = Self {
+            reads_metadata: sorted.iter().any(|l| l.selector.reads_metadata()),
+            hash: hash(&sorted),
+            ..Self::default()
+        };
         let mut seen: HashMap<(LayerId, Option<String>), String> = HashMap::new();
         for layer in sorted {
             let key = (layer.id.clone(), layer.namespace.clone());
@@ -91,13 +97,18 @@ impl Snapshot {
     /// The layers that apply to a pod, in order, without its step patch; and what it asked for in vain.
     pub fn resolve(&self, facts: &Facts<'_>) -> (Vec<&Layer>, Vec<Unresolved>) {
         let fits = |layer: &&Arc<Layer>| layer.selector.matches(facts);
+        let system = self.system_class(facts).and_then(Result::ok);
         let of_namespace = self.namespace_defaults.get(facts.namespace);
         let defaults = self.defaults.iter().chain(of_namespace.into_iter().flatten());
         let mut stack: Vec<&Layer> = defaults.filter(fits).map(AsRef::as_ref).collect();
 
         let mut unresolved = Vec::new();
         let own = self.namespace_classes.get(facts.namespace);
+        stack.extend(system);
         for name in asked(facts) {
+            if system.is_some_and(|system| system.id.name == name) {
+                continue;
+            }
             match self.classes.get(name).or_else(|| own?.get(name)) {
                 Some(class) if fits(&class) => stack.push(class),
                 _ if unresolved.len() >= MOST_UNRESOLVED => break,
@@ -115,6 +126,20 @@ impl Snapshot {
         (stack, unresolved)
     }
 
+    /// The class that the CI system's own label names, where there is none for this pod: no mistake of anybody's.
+    pub fn unknown_class<'f>(&self, facts: &Facts<'f>) -> Option<&'f str> {
+        self.system_class(facts)?.err()
+    }
+
+    /// The class that the CI system's own label names, or the name where there is no such class for the pod.
+    fn system_class<'f>(&self, facts: &Facts<'f>) -> Option<Result<&Layer, &'f str>> {
+        let source = presets::of(|key| facts.label(key)).class.as_ref()?;
+        let name = facts.label(&source.label).filter(|name| !name.is_empty())?;
+        let own = || self.namespace_classes.get(facts.namespace)?.get(name);
+        let class = self.classes.get(name).or_else(own).filter(|class| class.selector.matches(facts));
+        Some(class.map(AsRef::as_ref).ok_or(name))
+    }
+
     /// Every layer, in the order of their tiers.
     pub fn layers(&self) -> impl Iterator<Item = &Arc<Layer>> {
         let namespaced = self.namespace_defaults.values().flatten();
@@ -122,10 +147,25 @@ impl Snapshot {
         self.defaults.iter().chain(namespaced).chain(classes)
     }
 
+    /// Twelve hexadecimal digits that are the same for all replicas with the same layers, and for no others.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
     /// Whether any layer's `match` looks at labels or annotations, which layers can change.
     pub fn reads_metadata(&self) -> bool {
         self.reads_metadata
     }
+}
+
+fn hash(sorted: &[Arc<Layer>]) -> String {
+    let mut hash = Sha256::new();
+    for layer in sorted {
+        hash.update(layer.digest);
+        // Which pods it is for and in which place; its digest is about what it does.
+        hash.update(format!("{} {:?}\n", layer.order, layer.selector));
+    }
+    hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The names in the classes annotation: once each, blanks ignored.

@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// What a layer is read from: the parts of a ConfigMap that count, whoever holds it.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct LayerSource {
     /// The ConfigMap's namespace; empty for a file that names none.
     pub namespace: String,
@@ -12,6 +15,7 @@ pub struct LayerSource {
     /// The ConfigMap's data.
     pub data: BTreeMap<String, String>,
     /// The keys of its binaryData, none of which mean anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub binary_keys: Vec<String>,
 }
 

@@ -2,17 +2,18 @@
 //!
 //! It is data (`pod.json` beside this file), read off the Go types of the API server by reflection, because those
 //! types are what the API server and `kubectl patch` merge with. `tests/controlplane schema` prints it anew, and a test
-//! compares.
+//! compares. In a cluster the fields that its API server knows besides are added once, at the start ([`extend`]).
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::LazyLock,
+    ops::Deref,
+    sync::{LazyLock, OnceLock},
 };
 
 use serde::Deserialize;
 
 /// One type of the graph.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Type {
     /// `true` or `false`.
     Bool,
@@ -31,14 +32,14 @@ pub enum Type {
 }
 
 /// The fields of one object type.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Struct {
     /// Go's name without its package, as error texts print it: `PodSpec`.
     pub name: Box<str>,
     /// What JSON this struct really takes, since a few marshal themselves.
     pub form: Form,
     /// The fields with their names in JSON, sorted by those: faster to search than to hash.
-    fields: Vec<(Box<str>, Field)>,
+    pub(super) fields: Vec<(Box<str>, Field)>,
 }
 
 /// What a struct looks like in JSON.
@@ -57,7 +58,7 @@ pub enum Form {
 }
 
 /// One field of an object type.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Field {
     /// The type of its value.
     pub ty: TypeId,
@@ -68,18 +69,40 @@ pub struct Field {
 }
 
 /// A type in the graph; cheap to copy, and always valid, since only [`Graph`] makes it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct TypeId(u32);
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TypeId(pub(super) u32);
 
 /// All types reachable from Pod.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Graph {
-    types: Vec<Type>,
+    pub(super) types: Vec<Type>,
     names: HashMap<Box<str>, TypeId>,
 }
 
-/// The graph that this build carries.
-pub static POD: LazyLock<Graph> = LazyLock::new(|| {
+/// The graph in force: the one that this build carries, or that one with what [`extend`] added.
+pub static POD: InForce = InForce(());
+
+/// See [`POD`].
+#[derive(Debug)]
+pub struct InForce(());
+
+impl Deref for InForce {
+    type Target = Graph;
+
+    fn deref(&self) -> &Graph {
+        EXTENDED.get().unwrap_or(&BUILT_IN)
+    }
+}
+
+static EXTENDED: OnceLock<Graph> = OnceLock::new();
+
+/// Puts a graph that [`Graph::with_openapi`] made of the one of this build in force, for the rest of the process. Says
+/// whether it did: only the first counts. Types keep their ids, so what was read before stays right.
+pub fn extend(graph: Graph) -> bool {
+    EXTENDED.set(graph).is_ok()
+}
+
+static BUILT_IN: LazyLock<Graph> = LazyLock::new(|| {
     // INVARIANT: the file is part of the build and a test reads it, so it can't be wrong at run time.
     #[allow(clippy::expect_used)]
     Graph::parse(include_str!("pod.json")).expect("src/schema/pod.json is a type graph")

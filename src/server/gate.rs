@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
 
 use super::budget::{Held, Peer, What};
+use super::deadline::Deadline;
 use super::limits::Limits;
 use super::refusal::Refusal;
 use crate::telemetry::{Metrics, Reason};
@@ -54,14 +55,13 @@ struct Gate {
 }
 
 async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
-    match gate.admit(request).await {
-        Ok((request, held)) => {
-            let response = next.run(request).await;
-            drop(held);
-            response
-        }
+    let arrived = request.extensions().get().map_or_else(Instant::now, |Arrived(at)| *at);
+    let deadline = Deadline::of(request.uri(), arrived, &gate.limits);
+    match gate.answer(request, next, deadline).await {
+        Ok(response) => response,
         Err(refusal) => {
             match refusal {
+                Refusal::TooLate(_) => gate.metrics.rejected(Reason::Deadline),
                 Refusal::BodySlow(_) => gate.metrics.rejected(Reason::BodyTimeout),
                 Refusal::BodyTooLarge(_) => gate.metrics.rejected(Reason::TooLarge),
                 Refusal::TooManyBytes | Refusal::TooManyCalls => gate.metrics.rejected(Reason::Overload),
@@ -73,11 +73,22 @@ async fn pass(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Re
 }
 
 impl Gate {
+    /// What the handler answers within the caller's time.
+    async fn answer(&self, request: Request, next: Next, deadline: Deadline) -> Result<Response, Refusal> {
+        let (request, _held) = self.admit(request, deadline).await?;
+        let late = || Refusal::TooLate(deadline.allowed);
+        if deadline.at <= Instant::now() {
+            // Nobody would hear the answer any more: the work is spared for those who still wait.
+            return Err(late());
+        }
+        tokio::time::timeout_at(deadline.at.into(), next.run(request)).await.map_err(|_| late())
+    }
+
     /// The request with its whole body, and its holds on the budget.
     ///
     /// A call is counted only once its body is here: those who send theirs byte by byte use up no calls, and of the bytes
     /// only what they have sent.
-    async fn admit(&self, request: Request) -> Result<(Request, Option<[Held; 2]>), Refusal> {
+    async fn admit(&self, request: Request, deadline: Deadline) -> Result<(Request, Option<[Held; 2]>), Refusal> {
         if request.method() == Method::POST {
             check_content_type(request.headers())?;
         }
@@ -86,10 +97,9 @@ impl Gate {
         let (parts, body) = request.into_parts();
         let mut bytes_held = peer.as_ref().map(|peer| peer.hold(What::Bytes));
         let read = self.read(body, bytes_held.as_mut());
-        let arrived = parts.extensions.get().map_or_else(Instant::now, |Arrived(at)| *at);
-        let body = tokio::time::timeout_at((arrived + self.limits.body).into(), read)
+        let body = tokio::time::timeout_at(deadline.at.into(), read)
             .await
-            .map_err(|_| Refusal::BodySlow(self.limits.body))??;
+            .map_err(|_| Refusal::BodySlow(deadline.allowed))??;
         let held = match (peer, bytes_held) {
             (Some(peer), Some(bytes_held)) => {
                 let mut call_held = peer.hold(What::Calls);

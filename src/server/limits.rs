@@ -14,8 +14,8 @@ pub struct Limits {
     /// A connection without a request: 120 s. An API server closes its own after 90 s, and must be the one to do so:
     /// what it sends on a connection that the server closes at that moment is lost, and it doesn't try again.
     pub idle: Duration,
-    /// The body of a request, from the end of its head: 30 s, the longest `timeoutSeconds` of a webhook. After it the
-    /// caller has given up.
+    /// The body of a request and its answer, from the end of its head, where the caller doesn't say `?timeout=` or says
+    /// more: 30 s, the longest `timeoutSeconds` of a webhook. After it the caller has given up.
     pub body: Duration,
     /// A request from the end of its head to the last byte of its answer: 60 s, twice that. It ends callers that never
     /// read their answer, and handlers that hang.

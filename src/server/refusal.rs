@@ -23,6 +23,8 @@ pub(super) enum Refusal {
     Panicked,
     /// There is no such path.
     Path { path: String, serves: &'static str },
+    /// The caller waits no longer than this, which is over.
+    TooLate(Duration),
     /// Too many bytes of bodies at once.
     TooManyBytes,
     /// Too many calls at once.
@@ -58,6 +60,10 @@ impl IntoResponse for Refusal {
             Self::Path { path, serves } => {
                 (StatusCode::NOT_FOUND, format!("there is nothing at {path}; served here: {serves}"))
             }
+            Self::TooLate(allowed) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                format!("no answer could be given within the timeout of {allowed:?}; try again in a second"),
+            ),
             Self::TooManyBytes => (
                 StatusCode::TOO_MANY_REQUESTS,
                 "the requests being answered are too large together; try again in a second".to_owned(),
@@ -74,7 +80,7 @@ impl IntoResponse for Refusal {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         // The others come before the body was read to its end, so that no next request can be found on the connection.
-        if !matches!(self, Self::Panicked | Self::TooManyCalls) {
+        if !matches!(self, Self::Panicked | Self::TooLate(_) | Self::TooManyCalls) {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response

@@ -63,6 +63,34 @@ label! {
 }
 
 label! {
+    /// Why the last good version of a layer isn't kept across restarts.
+    KeepFailure {
+        /// The ConfigMap for it isn't there.
+        Absent => "absent",
+        /// What stands in the ConfigMap isn't what was written there.
+        Damaged => "damaged",
+        /// podlayer lacks the right to read or write the ConfigMap.
+        Forbidden => "forbidden",
+        /// It can't be read by this version of podlayer.
+        Incompatible => "incompatible",
+        /// It doesn't fit beside the others.
+        TooLarge => "too_large",
+        /// The API server couldn't be reached, or refused.
+        Unreachable => "unreachable",
+    }
+}
+
+label! {
+    /// Where a last good version is kept.
+    KeptIn {
+        /// In the ConfigMap that all replicas share: it survives a restart.
+        ConfigMap => "config_map",
+        /// In this process only.
+        Memory => "memory",
+    }
+}
+
+label! {
     /// What state a layer is in.
     LayerState {
         /// It can't be used and never could.
@@ -99,6 +127,8 @@ label! {
         CallTimeout => "call_timeout",
         /// Too many connections, in all or from one source.
         Connections => "connections",
+        /// A call that couldn't be answered within the time that its caller allowed.
+        Deadline => "deadline",
         /// A TLS handshake that failed.
         Handshake => "handshake",
         /// A TLS handshake that didn't end in time.

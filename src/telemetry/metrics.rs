@@ -1,10 +1,11 @@
 //! The metrics of the webhook, as Prometheus reads them.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fmt::Write;
-use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelSetEncoder, prometheus_text};
 use prometheus_client::metrics::TypedMetric;
@@ -14,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::histogram::Histogram;
-use super::labels::{CertificateUse, Decision, LayerState, Outcome, Reason, Reload, RequestPath};
+use super::labels::{CertificateUse, Decision, KeepFailure, KeptIn, LayerState, Outcome, Reason, Reload, RequestPath};
 
 /// Every metric of the process; a clone counts into the same numbers.
 ///
@@ -28,6 +29,7 @@ struct Inner {
     registry: Registry,
     requests: Vec<Counter>,
     request_seconds: Histogram,
+    in_flight: Gauge,
     connections: Gauge,
     rejected: Vec<Counter>,
     reloads: Vec<Counter>,
@@ -37,8 +39,20 @@ struct Inner {
     bundle_in_sync: Family<Labels<0>, Gauge>,
     panics: Counter,
     layers: Vec<Gauge>,
+    missing_layers: Gauge,
     layer_failures: Counter,
+    unknown_classes: Counter,
     decisions: Vec<Counter>,
+    patch_operations: Counter,
+    self_check_failures: Counter,
+    snapshot_info: Family<SnapshotHash, Gauge>,
+    /// By no label, so that it exists only when there is a snapshot.
+    snapshot_made: Family<Labels<0>, Gauge<i64, AtomicI64>>,
+    watch_failures: Counter,
+    last_good: Vec<Gauge>,
+    last_good_failures: Vec<Counter>,
+    /// Told on `/layers` and not here: names of layers are no labels, for there is no bound to them.
+    layer_uses: Mutex<HashMap<String, u64>>,
 }
 
 /// One request from its arrival to its answer. Dropped without [`Request::answered`] it counts as abandoned.
@@ -83,6 +97,8 @@ impl Metrics {
         let request_seconds = Histogram::default();
         let help = "From the end of a request's head to its answer";
         registry.register("request_seconds", help, request_seconds.clone());
+        let in_flight = Gauge::default();
+        registry.register("requests_in_flight", "Requests that came and are not answered yet", in_flight.clone());
         let connections = Gauge::default();
         registry.register("connections", "Connections open to the webhook", connections.clone());
         let expiry = Family::default();
@@ -95,11 +111,38 @@ impl Metrics {
         registry.register("panics", "Panics caught: each is a bug of podlayer", panics.clone());
         let layer_failures = Counter::default();
         registry.register("layer_failures", "Layers that failed on a pod and were left out", layer_failures.clone());
+        let missing_layers = Gauge::default();
+        registry.register("layers_missing", "Expected layers that are not there", missing_layers.clone());
+        let patch_operations = Counter::default();
+        let help = "RFC 6902 operations in the patches that were answered";
+        registry.register("patch_operations", help, patch_operations.clone());
+        let self_check_failures = Counter::default();
+        let help = "Patches that would not have made their result and were held back: each is a bug of podlayer";
+        registry.register("self_check_failures", help, self_check_failures.clone());
+        let snapshot_info = Family::default();
+        let help = "Always 1; the label is the hash of the layers in force, the same on every replica that agrees";
+        registry.register("snapshot_info", help, snapshot_info.clone());
+        let snapshot_made = Family::default();
+        let help = "Since when the layers in force have been so, in seconds since 1970";
+        registry.register("snapshot_timestamp_seconds", help, snapshot_made.clone());
+        let watch_failures = Counter::default();
+        let help = "Times that watching the layers broke off; the last ones stay in force";
+        registry.register("watch_failures", help, watch_failures.clone());
+        let places = each("place", KeptIn::ALL.iter().map(|place| place.as_str()));
+        let help = "Last good versions of bad layers, by where they are kept";
+        let last_good = family(&mut registry, "last_good_versions", help, places);
+        let reasons = each("reason", KeepFailure::ALL.iter().map(|reason| reason.as_str()));
+        let help = "Last good versions that could not be kept or read back";
+        let last_good_failures = family(&mut registry, "last_good_failures", help, reasons);
+        let unknown_classes = Counter::default();
+        let help = "Pods whose CI system's own label names a class that there isn't for them";
+        registry.register("unknown_classes", help, unknown_classes.clone());
 
         Self(Arc::new(Inner {
             registry,
             requests,
             request_seconds,
+            in_flight,
             connections,
             rejected,
             reloads,
@@ -107,13 +150,24 @@ impl Metrics {
             bundle_in_sync,
             panics,
             layers,
+            missing_layers,
             layer_failures,
+            unknown_classes,
             decisions,
+            patch_operations,
+            self_check_failures,
+            snapshot_info,
+            snapshot_made,
+            watch_failures,
+            last_good,
+            last_good_failures,
+            layer_uses: Mutex::default(),
         }))
     }
 
     /// A request for `path` has arrived.
     pub fn request(&self, path: RequestPath) -> Request {
+        self.0.in_flight.inc();
         Request { metrics: self.clone(), path, arrived: Instant::now(), outcome: Outcome::Abandoned }
     }
 
@@ -158,9 +212,81 @@ impl Metrics {
         self.0.layer_failures.inc();
     }
 
+    /// The label by which a pod's CI system names classes has one that there isn't for the pod.
+    pub fn unknown_class(&self) {
+        self.0.unknown_classes.inc();
+    }
+
     /// A decision was made.
     pub fn decided(&self, outcome: Decision) {
         self.0.decisions[outcome as usize].inc();
+    }
+
+    /// A patch of so many operations was answered.
+    pub fn patched(&self, operations: usize) {
+        self.0.patch_operations.inc_by(operations as u64);
+    }
+
+    /// A patch was held back because it would not have made its result.
+    pub fn self_check_failed(&self) {
+        self.0.self_check_failures.inc();
+    }
+
+    /// A layer took part in a decision. `layer` is a name out of the snapshot in force, so that their number is bounded.
+    pub fn layer_applied(&self, layer: &str) {
+        let mut uses = self.uses();
+        match uses.get_mut(layer) {
+            Some(count) => *count += 1,
+            None => _ = uses.insert(layer.to_owned(), 1),
+        }
+    }
+
+    /// How often each layer took part in a decision since this process started; layers that `keep` doesn't know any more
+    /// are forgotten.
+    pub fn layer_uses(&self, keep: impl Fn(&str) -> bool) -> HashMap<String, u64> {
+        let mut uses = self.uses();
+        uses.retain(|layer, _| keep(layer));
+        uses.clone()
+    }
+
+    fn uses(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.0.layer_uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Layers with this hash are in force; if other ones were before, from now on.
+    pub fn snapshot(&self, hash: &str) {
+        let labels = SnapshotHash(hash.to_owned());
+        if self.0.snapshot_info.get(&labels).is_none() {
+            self.0.snapshot_info.clear();
+            self.0.snapshot_info.get_or_create(&labels).set(1);
+            self.0.snapshot_made.get_or_create(&Labels([])).set(now());
+        }
+    }
+
+    /// How long the layers in force have been so; `None` before there were any.
+    pub fn snapshot_age(&self) -> Option<Duration> {
+        let made = self.0.snapshot_made.get(&Labels([]))?.get();
+        Some(Duration::from_secs(u64::try_from(now() - made).unwrap_or_default()))
+    }
+
+    /// How many expected layers aren't there.
+    pub fn layers_missing(&self, count: usize) {
+        self.0.missing_layers.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Watching the layers broke off.
+    pub fn watch_failed(&self) {
+        self.0.watch_failures.inc();
+    }
+
+    /// How many last good versions are kept in one place.
+    pub fn last_good(&self, place: KeptIn, count: usize) {
+        self.0.last_good[place as usize].set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A last good version couldn't be kept or read back.
+    pub fn last_good_failed(&self, reason: KeepFailure) {
+        self.0.last_good_failures[reason as usize].inc();
     }
 
     /// What to say as the Content-Type of [`Metrics::text`].
@@ -197,6 +323,7 @@ impl Drop for Request {
         let inner = &self.metrics.0;
         inner.requests[self.path as usize * Outcome::ALL.len() + self.outcome as usize].inc();
         inner.request_seconds.observe(self.arrived.elapsed());
+        inner.in_flight.dec();
     }
 }
 
@@ -224,6 +351,27 @@ impl<const N: usize> EncodeLabelSet for Labels<N> {
     }
 }
 
+/// The one label of `snapshot_info`; only the series of the snapshot in force exists.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct SnapshotHash(String);
+
+impl EncodeLabelSet for SnapshotHash {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        let mut label = encoder.encode_label();
+        let mut key = label.encode_label_key()?;
+        key.write_str("hash")?;
+        let mut text = key.encode_label_value()?;
+        self.0.as_str().encode(&mut text)?;
+        text.finish()
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
 fn each(name: &'static str, values: impl Iterator<Item = &'static str>) -> Vec<[(&'static str, &'static str); 1]> {
     values.map(|value| [(name, value)]).collect()
 }
@@ -245,8 +393,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -263,7 +409,12 @@ mod tests {
             "podlayer_panics_total 0",
             "podlayer_layers{state=\"stale\"} 0",
             "podlayer_layer_failures_total 0",
+            "podlayer_unknown_classes_total 0",
             "podlayer_decisions_total{outcome=\"patched\"} 0",
+            "podlayer_requests_in_flight 0",
+            "podlayer_self_check_failures_total 0",
+            "podlayer_last_good_versions{place=\"memory\"} 0",
+            "podlayer_last_good_failures_total{reason=\"damaged\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");
         }
@@ -308,6 +459,52 @@ mod tests {
         assert_eq!(counted("podlayer_decisions_total"), 1);
         drop(open);
         assert!(metrics.text().contains("\npodlayer_connections 0\n"));
+    }
+
+    #[test]
+    fn the_snapshot_in_force_has_the_only_series_with_its_hash() {
+        let metrics = Metrics::new();
+        assert!(!metrics.text().contains("\npodlayer_snapshot_timestamp_seconds "));
+        metrics.snapshot("aaaa");
+        metrics.snapshot("bbbb");
+        let text = metrics.text();
+        assert!(text.contains("podlayer_snapshot_info{hash=\"bbbb\"} 1\n") && !text.contains("aaaa"), "{text}");
+        assert!(text.contains("\npodlayer_snapshot_timestamp_seconds 1"), "{text}");
+    }
+
+    #[test]
+    fn uses_of_layers_that_are_gone_are_forgotten() {
+        let metrics = Metrics::new();
+        for layer in ["default/a", "default/b", "default/a"] {
+            metrics.layer_applied(layer);
+        }
+        assert_eq!(metrics.layer_uses(|layer| layer == "default/a"), HashMap::from([("default/a".to_owned(), 2)]));
+        assert_eq!(metrics.layer_uses(|_| true).len(), 1);
+    }
+
+    #[test]
+    fn every_metric_is_documented_and_every_documented_one_exists() {
+        let metrics = Metrics::new();
+        metrics.certificate_expires(CertificateUse::Serving, 1);
+        metrics.bundle_in_sync(true);
+        metrics.snapshot("aaaa");
+        let text = metrics.text();
+        let typed = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let mut exist: Vec<&str> = typed.filter_map(|rest| rest.split(' ').next()).collect();
+        let page = include_str!("../../docs/metrics.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `podlayer_"));
+        let mut documented: Vec<String> =
+            rows.filter_map(|row| Some(format!("podlayer_{}", row.split(['`', '{']).next()?))).collect();
+        exist.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(exist, documented);
+        // Each value of each label stands there too.
+        for line in text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket")) {
+            let values = line.split('"').skip(1).step_by(2).filter(|value| *value != "aaaa");
+            for value in values {
+                assert!(page.contains(&format!("`{value}`")), "{value} of {line} isn't in docs/metrics.md");
+            }
+        }
     }
 
     #[test]

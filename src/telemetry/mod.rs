@@ -8,5 +8,5 @@ pub mod metrics;
 
 mod histogram;
 
-pub use labels::{CertificateUse, Decision, LayerState, Outcome, Reason, Reload, RequestPath};
+pub use labels::{CertificateUse, Decision, KeepFailure, KeptIn, LayerState, Outcome, Reason, Reload, RequestPath};
 pub use metrics::Metrics;

@@ -6,7 +6,10 @@ mod commands;
 mod conformance;
 mod examples;
 mod lint;
+mod presets;
 mod render;
+mod reports;
+mod targets;
 mod webhook_tls;
 
 use std::{

@@ -9,9 +9,16 @@ mod controlplane;
 #[path = "../support/podlayer.rs"]
 mod podlayer;
 
+mod api_server_away;
 mod bad_steps;
+mod client_certificates;
 mod default_container;
+mod doctor;
+mod examples_presets;
 mod injectors;
+mod last_good;
 mod layers;
 mod namespaces;
 mod openapi;
+mod presets;
+mod server_defaults;

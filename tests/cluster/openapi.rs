@@ -76,3 +76,26 @@ fn the_field_tree_of_this_build_is_the_api_servers() {
     compare(&openapi["definitions"], "io.k8s.api.core.v1.Pod", POD.pod(), "", &mut Vec::new(), &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn the_api_servers_openapi_adds_what_it_knows_besides_and_changes_nothing() {
+    let plane = ControlPlane::shared();
+    let openapi = plane.kubectl(&["get", "--raw", "/openapi/v3/api/v1"]);
+    assert!(openapi.ok, "{}", openapi.stderr);
+    let (_, added) = POD.with_openapi(&openapi.stdout).unwrap();
+    assert_eq!(added, 0, "this build knows all fields of this API server");
+
+    let mut openapi: Value = serde_json::from_str(&openapi.stdout).unwrap();
+    let container = &mut openapi["components"]["schemas"]["io.k8s.api.core.v1.Container"]["properties"];
+    container["llamas"] = container["env"].clone();
+    let (graph, added) = POD.with_openapi(&openapi.to_string()).unwrap();
+    assert_eq!(added, 1);
+    let Type::Struct(container) = graph.ty(graph.named("v1.Container").unwrap()) else { panic!("a struct") };
+    let (llamas, env) = (container.field("llamas").unwrap(), container.field("env").unwrap());
+    assert_eq!(llamas.list_key(), Some("name"));
+    let item = |ty: TypeId| match graph.target(ty).1 {
+        Type::Slice(item) => *item,
+        other => panic!("no list: {other:?}"),
+    };
+    assert_eq!(item(llamas.ty), item(env.ty), "its items are the variables that this build knows");
+}

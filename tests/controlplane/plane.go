@@ -11,8 +11,10 @@ import (
 type plane struct {
 	dir      string
 	services string
-	parts    []*part // in the order in which they were started
-	died     chan *part
+	// admission is the API server's admission configuration, or empty.
+	admission string
+	parts     []*part // in the order in which they were started
+	died      chan *part
 }
 
 // start returns when all that a test relies on is there. On an error, and
@@ -97,22 +99,26 @@ func (p *plane) startAPIServer(ctx context.Context, probe *probe, etcd string) (
 		return "", err
 	}
 	url = "https://" + address
-	err = p.run("kube-apiserver",
-		"--etcd-servers="+etcd, "--etcd-cafile="+p.path("ca.crt"),
-		"--bind-address=127.0.0.1", "--secure-port="+port,
+	arguments := []string{
+		"--etcd-servers=" + etcd, "--etcd-cafile=" + p.path("ca.crt"),
+		"--bind-address=127.0.0.1", "--secure-port=" + port,
 		// A machine without a network has no other address. An endpoint can't be
 		// a loopback address, so none is published for the service `kubernetes`.
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-		"--cert-dir="+p.path("apiserver"),
-		"--tls-cert-file="+p.path("tls.crt"), "--tls-private-key-file="+p.path("tls.key"),
-		"--service-account-key-file="+p.path("service-account.key"),
-		"--service-account-signing-key-file="+p.path("service-account.key"),
+		"--cert-dir=" + p.path("apiserver"),
+		"--tls-cert-file=" + p.path("tls.crt"), "--tls-private-key-file=" + p.path("tls.key"),
+		"--service-account-key-file=" + p.path("service-account.key"),
+		"--service-account-signing-key-file=" + p.path("service-account.key"),
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-cluster-ip-range="+p.services,
-		"--token-auth-file="+p.path("tokens.csv"),
+		"--service-cluster-ip-range=" + p.services,
+		"--token-auth-file=" + p.path("tokens.csv"),
 		"--authorization-mode=RBAC,Node",
 		"--allow-privileged=true",
-	)
+	}
+	if p.admission != "" {
+		arguments = append(arguments, "--admission-control-config-file="+p.admission)
+	}
+	err = p.run("kube-apiserver", arguments...)
 	if err != nil {
 		return "", err
 	}

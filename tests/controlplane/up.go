@@ -40,6 +40,8 @@ func runUp(args []string) int {
 	dir := flags.String("dir", "", "folder for all data: created, and removed at the end (required)")
 	services := flags.String("service-cluster-ip-range", randomServiceRange(),
 		"CIDR that Services get their addresses from; keep it inside 127.0.0.0/8, anywhere else something may answer")
+	admission := flags.String("admission-control-config-file", "",
+		"file for the API server's flag of this name; with it, webhooks can be shown a client certificate")
 	_ = flags.Parse(args)
 	if *dir == "" || flags.NArg() > 0 {
 		flags.Usage()
@@ -49,7 +51,7 @@ func runUp(args []string) int {
 	// process: children must be started by a thread that never ends.
 	runtime.LockOSThread()
 
-	if err := supervise(endOfUse(), *dir, *services); err != nil && !errors.Is(err, errAsked) {
+	if err := supervise(endOfUse(), *dir, *services, *admission); err != nil && !errors.Is(err, errAsked) {
 		fmt.Fprintln(os.Stderr, "controlplane:", err)
 		return 1
 	}
@@ -76,7 +78,7 @@ func endOfUse() context.Context {
 	return ctx
 }
 
-func supervise(ctx context.Context, dir, services string) error {
+func supervise(ctx context.Context, dir, services, admission string) error {
 	dir, err := claim(dir)
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func supervise(ctx context.Context, dir, services string) error {
 	defer os.RemoveAll(dir)
 
 	for attempt := 1; ; attempt++ {
-		plane := &plane{dir: filepath.Join(dir, fmt.Sprint(attempt)), services: services}
+		plane := &plane{dir: filepath.Join(dir, fmt.Sprint(attempt)), services: services, admission: admission}
 		ready, err := plane.start(ctx)
 		if err == nil {
 			err = say(ready)

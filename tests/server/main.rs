@@ -4,9 +4,14 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod admin;
+mod callers;
+mod canary;
 mod certificates;
+mod deadlines;
 mod drain;
+mod files;
 mod limits;
+mod program;
 mod requests;
 mod reviews;
 mod support;

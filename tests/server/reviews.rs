@@ -6,6 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use podlayer::{
     admission::{Policy, handler::Handler},
     layers::{Snapshot, parse_bare},
+    schema::POD,
     server::{Limits, with_fallbacks},
     telemetry::Metrics,
 };
@@ -165,6 +166,72 @@ async fn objects_of_any_shape_are_answered() {
         response(&client.post("/mutate", job.to_string().as_bytes()).await);
         response(&client.post("/validate", job.to_string().as_bytes()).await);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_reviews_are_decided_beside_small_ones_in_turns() {
+    let served = Arc::new(served(Some(layered())).await);
+    let mut large = pod("");
+    let env: Vec<Value> = (0..4_000).map(|at| json!({"name": format!("E{at}"), "value": "x".repeat(60)})).collect();
+    large["spec"]["containers"][0]["env"] = json!(env);
+    let large = review(&large).to_string();
+    assert!(large.len() > 256 << 10);
+    let callers: Vec<_> = [large, review(&pod("")).to_string()]
+        .into_iter()
+        .cycle()
+        .take(8)
+        .map(|body| {
+            let served = Arc::clone(&served);
+            tokio::spawn(async move {
+                let mut client = served.connect().await;
+                for _ in 0..3 {
+                    let response = response(&client.post("/mutate?timeout=30s", body.as_bytes()).await);
+                    assert_eq!((&response["allowed"], response["patch"].is_string()), (&json!(true), true));
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn decisions_are_counted_with_their_operations_and_layers() {
+    let (sender, snapshots) = watch::channel(Some(Arc::new(layered())));
+    let metrics = Metrics::new();
+    let handler = Handler { snapshots, policy: Arc::new(Policy::default()), metrics: metrics.clone() };
+    let served = Served::start(with_fallbacks(handler.router(), SERVES), Limits::default()).await;
+    let mut client = served.connect().await;
+    for _ in 0..2 {
+        client.post("/mutate", review(&pod("")).to_string().as_bytes()).await;
+    }
+    let text = metrics.text();
+    let operations = text.lines().find_map(|line| line.strip_prefix("podlayer_patch_operations_total ")).unwrap();
+    assert!(operations.parse::<usize>().unwrap() >= 6, "{operations}");
+    assert!(text.contains("podlayer_self_check_failures_total 0\n"), "{text}");
+    assert_eq!(metrics.layer_uses(|_| true), [("default/base".to_owned(), 2)].into());
+    drop(sender);
+}
+
+#[test]
+fn a_field_that_only_the_api_server_knows_is_taken_in_layers_once_it_has_said_so() {
+    let schema = |properties: Value| json!({"type": "object", "properties": properties});
+    let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+    let openapi = json!({"components": {"schemas": {
+        "io.k8s.api.core.v1.Pod": schema(json!({"spec": reference("spec")})),
+        "spec": schema(json!({"futureFields": {"type": "array", "items": reference("future"),
+                              "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "name"}})),
+        "future": schema(json!({"name": {"type": "string"}, "size": {"type": "integer"}})),
+    }}});
+    let patch = "futureFields:\n- name: a\n  size: 1\n";
+    assert!(parse_bare("base", patch, "base.yaml").is_err());
+    let (graph, added) = POD.with_openapi(&openapi.to_string()).unwrap();
+    assert_eq!(added, 1);
+    assert!(podlayer::schema::extend(graph), "nobody else extends it in this process");
+    parse_bare("base", patch, "base.yaml").unwrap();
+    let error = parse_bare("base", &patch.replace("size: 1", "size: big"), "base.yaml").unwrap_err().to_string();
+    assert!(error.contains("a whole number is wanted"), "{error}");
 }
 
 #[tokio::test]

@@ -119,7 +119,7 @@ impl Served {
         tcp.set_nodelay(true).unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         let stream = within(TlsConnector::from(Arc::new(config)).connect(name, tcp)).await?;
-        Ok(Client { stream, kept: Vec::new() })
+        Ok(Client::over(stream))
     }
 
     pub(crate) fn client_config(&self) -> ClientConfig {
@@ -154,6 +154,10 @@ pub(crate) struct Answer {
 }
 
 impl Client {
+    pub(crate) fn over(stream: TlsStream<TcpStream>) -> Self {
+        Self { stream, kept: Vec::new() }
+    }
+
     /// Posts JSON and reads the answer.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Answer {
         self.send_post(path, body).await;

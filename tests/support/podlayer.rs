@@ -31,7 +31,18 @@ pub(crate) struct Webhook {
 impl Webhook {
     /// Starts it with a namespace of its own, ready.
     pub(crate) fn start(plane: &ControlPlane, more: &[&str]) -> Self {
-        let own = plane.namespace("podlayer");
+        Self::start_in(plane, &plane.namespace("podlayer"), more)
+    }
+
+    /// Starts a replica for a namespace that is there, ready.
+    pub(crate) fn start_in(plane: &ControlPlane, own: &str, more: &[&str]) -> Self {
+        let webhook = Self::spawn(own, plane.kubeconfig(), more);
+        webhook.wait_ready();
+        webhook
+    }
+
+    /// Starts a replica and waits for nothing.
+    pub(crate) fn spawn(own: &str, kubeconfig: &str, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certs = folder.path().join("certs");
         let made = Command::new(binary()).args(["certs", "--out"]).arg(&certs).output().unwrap();
@@ -40,9 +51,7 @@ impl Webhook {
         let log = folder.path().join("log");
         let child = Command::new(binary())
             .arg("webhook")
-            .arg("--kubeconfig")
-            .arg(plane.kubeconfig())
-            .args(["--own-namespace", &own, "--addr", &format!("127.0.0.1:{port}")])
+            .args(["--kubeconfig", kubeconfig, "--own-namespace", own, "--addr", &format!("127.0.0.1:{port}")])
             .args(["--admin-addr", &format!("127.0.0.1:{admin}"), "--log-filter", "podlayer=debug,info"])
             .arg("--tls-cert")
             .arg(certs.join("tls.crt"))
@@ -54,15 +63,35 @@ impl Webhook {
             .spawn()
             .unwrap();
         let url = format!("https://127.0.0.1:{port}");
-        let webhook = Self { child: Some(child), folder, url, admin, own, log };
-        wait_until(Duration::from_secs(60), "podlayer to be ready", || {
-            webhook.get("/readyz").starts_with("HTTP/1.1 200")
-        });
-        webhook
+        Self { child: Some(child), folder, url, admin, own: own.to_owned(), log }
+    }
+
+    pub(crate) fn wait_ready(&self) {
+        wait_until(Duration::from_secs(60), "podlayer to be ready", || self.get("/readyz").starts_with("HTTP/1.1 200"));
     }
 
     /// Registers it for the pods, Jobs and layers of one namespace and waits until the API server calls it.
     pub(crate) fn register(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str) {
+        self.register_with(plane, namespace, failure_policy, &[]);
+    }
+
+    /// The same, also for pods and Jobs that carry one of these labels.
+    pub(crate) fn register_with(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str, labels: &[&str]) {
+        self.configure_with(plane, namespace, failure_policy, labels);
+        let probe = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace,
+            "labels": {"podlayer.dev/enabled": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
+        wait_until(Duration::from_secs(30), "the API server to call podlayer", || {
+            let made = plane.kubectl_in(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &probe.to_string());
+            made.ok && made.stdout.contains("podlayer.dev/applied")
+        });
+    }
+
+    /// Registers it and waits for nothing.
+    pub(crate) fn configure(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str) {
+        self.configure_with(plane, namespace, failure_policy, &[]);
+    }
+
+    fn configure_with(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str, labels: &[&str]) {
         let ca = std::fs::read(self.folder.path().join("certs/ca.crt")).unwrap();
         let client = |path: &str| json!({"url": format!("{}{path}", self.url), "caBundle": base64(&ca)});
         let selector = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
@@ -81,8 +110,13 @@ impl Webhook {
                 "rules": [{"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}],
             })
         };
-        let pod = "object.metadata.?labels[?'podlayer.dev/enabled'].orValue('') == 'true'";
-        let job = "object.spec.template.metadata.?labels[?'podlayer.dev/enabled'].orValue('') == 'true'";
+        let opted_in = |metadata: &str| {
+            let label = |label: &&str| format!(" || {metadata}.?labels[?'{label}'].hasValue()");
+            let others: String = labels.iter().map(label).collect();
+            format!("{metadata}.?labels[?'podlayer.dev/enabled'].orValue('') == 'true'{others}")
+        };
+        let pod = &opted_in("object.metadata");
+        let job = &opted_in("object.spec.template.metadata");
         let layer = "object.metadata.?labels[?'podlayer.dev/layer'].hasValue()";
         let never = |mut hook: Value| {
             hook["reinvocationPolicy"] = json!("Never");
@@ -113,12 +147,6 @@ impl Webhook {
             )
             .to_string(),
         );
-        let probe = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace,
-            "labels": {"podlayer.dev/enabled": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}});
-        wait_until(Duration::from_secs(30), "the API server to call podlayer", || {
-            let made = plane.kubectl_in(&["create", "--dry-run=server", "-o", "json", "-f", "-"], &probe.to_string());
-            made.ok && made.stdout.contains("podlayer.dev/applied")
-        });
     }
 
     /// Takes the registration away again.
@@ -143,11 +171,16 @@ impl Webhook {
     pub(crate) fn wait_for(&self, name: &str, state: &str) {
         let source = format!("ConfigMap {}/{name}", self.own);
         wait_until(Duration::from_secs(30), &format!("{source} to be {state}"), || {
-            let body = self.get("/layers");
-            let json = body.split("\r\n\r\n").nth(1).and_then(|body| serde_json::from_str::<Value>(body).ok());
-            let layers = json.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
+            let layers = self.layers()["layers"].as_array().cloned().unwrap_or_default();
             layers.iter().any(|layer| layer["source"] == source.as_str() && layer["state"] == state)
         });
+    }
+
+    /// What the admin port says about the layers; null if it says nothing.
+    pub(crate) fn layers(&self) -> Value {
+        let body = self.get("/layers");
+        let json = body.split("\r\n\r\n").nth(1).and_then(|body| serde_json::from_str::<Value>(body).ok());
+        json.unwrap_or_default()
     }
 
     /// What the admin port answers, head and body.
@@ -200,7 +233,7 @@ pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_podlayer"))
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }

@@ -22,6 +22,11 @@ fn generated_schema_of_the_values_is_up_to_date() {
 }
 
 #[test]
+fn generated_presets_are_those_of_the_program() {
+    compare("charts/podlayer/files/presets.json", &format!("{}\n", podlayer::presets::json()));
+}
+
+#[test]
 fn generated_readme_of_the_chart_is_up_to_date() {
     let read = |file: &str| fs::read_to_string(project_root().join("charts/podlayer").join(file)).unwrap();
     let text = read("README.in.md");

@@ -128,6 +128,39 @@ fn by_default_podlayer_looks_after_its_certificate_and_upgrades_leave_it_alone()
 }
 
 #[test]
+fn a_presets_pods_get_layers_without_a_label_of_podlayers_and_doctor_is_content() {
+    let plane = ControlPlane::shared();
+    let ci = plane.namespace("ci");
+    let mut values = base(600);
+    crate::helm::merge(&mut values, json!({"presets": {"gitlab": true}, "expectLayers": ["base"], "replicas": 1}));
+    crate::helm::merge(&mut values, json!({"test": {"namespace": ci}}));
+    let release = Release::install(values);
+    let replica = Replica::start(&release);
+    let labels = json!({"job.runner.gitlab.com/pod": "runner-abc-project-1-concurrent-0"});
+    let made = || {
+        let made = release.dry_run(&pod(&ci, labels.clone(), Value::Null));
+        assert!(made.ok, "{}", made.stderr);
+        serde_json::from_str::<Value>(&made.stdout).unwrap()
+    };
+    release.soon("the layer", || made()["spec"]["activeDeadlineSeconds"] == 600);
+    assert!(replica.get("/metrics").contains("\npodlayer_layers_missing 0\n"));
+
+    // As `helm test` runs it: the hooks' account, the pod's arguments.
+    let hooks = release.helm(&["get", "hooks", "podlayer"]).stdout;
+    let mut objects = crate::helm::objects(&hooks);
+    let test = objects.remove(&format!("Pod/{}/podlayer-test", release.own)).unwrap();
+    objects.values().for_each(|object| _ = plane.apply(&object.to_string()));
+    let output = crate::process::as_account(&release, &test["spec"]);
+    objects.values().for_each(|object| _ = plane.kubectl_in(&["delete", "-f", "-"], &object.to_string()));
+    // The Deployment's own pods never run here, for there are no nodes: that is all that may be wrong.
+    let wrong = output.stdout.lines().filter(|line| line.starts_with("error ") || line.starts_with("warning "));
+    let wrong: Vec<&str> = wrong.filter_map(|line| line.split([' ', ':']).nth(1)).collect();
+    assert!(wrong.iter().all(|code| code.starts_with("replica")), "{}{}", output.stdout, output.stderr);
+    assert!(output.stdout.contains("not-checked"), "it ran: {}{}", output.stdout, output.stderr);
+    assert!(!output.stdout.contains("probe"), "{}", output.stdout);
+}
+
+#[test]
 fn a_release_without_layers_says_that_nothing_is_changed_yet() {
     let release =
         Release::install(json!({"webhook": {"failNamespaces": ["ci"]}, "policies": {"stamp": {"action": "Deny"}}}));

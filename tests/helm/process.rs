@@ -19,10 +19,6 @@ use crate::{
     helm::Release,
 };
 
-/// Flags that the chart passes and this build may not know yet; they are left out if `webhook --help` doesn't tell of
-/// them.
-const MAY_LACK: &[&str] = &["--presets", "--expect-layers", "--client-ca"];
-
 /// A running podlayer; ended when dropped.
 pub(crate) struct Replica {
     child: Child,
@@ -54,14 +50,11 @@ impl Replica {
         let admin = free_port();
 
         let mut arguments: Vec<String> = Vec::new();
-        let known = String::from_utf8(Command::new(program()).args(["webhook", "--help"]).output().unwrap().stdout);
-        let known = known.unwrap();
         for argument in container["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap()) {
             let flag = argument.split('=').next().unwrap_or_default();
             match flag {
                 "--addr" => arguments.push(format!("--addr={address}")),
                 "--admin-addr" => arguments.push(format!("--admin-addr=127.0.0.1:{admin}")),
-                _ if MAY_LACK.contains(&flag) && !known.contains(flag) => {}
                 _ => arguments.push(argument.replace("/etc/podlayer", &folder.path().to_string_lossy())),
             }
         }
@@ -172,6 +165,20 @@ fn mount(release: &Release, folder: &Path, pod: &Value, container: &Value) {
             let value = if kind == "secret" { STANDARD.decode(value).unwrap() } else { value.as_bytes().to_vec() };
             fs::write(folder.join(path).join(key), value).unwrap();
         }
+    }
+}
+
+/// Runs the program to its end as a pod's first container would: its arguments, its account.
+pub(crate) fn as_account(release: &Release, pod: &Value) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    fs::write(&kubeconfig, kubeconfig_of(release, pod).to_string()).unwrap();
+    let arguments = pod["containers"][0]["args"].as_array().unwrap().iter().map(|argument| argument.as_str().unwrap());
+    let output = Command::new(program()).args(arguments).arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
+    Output {
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+        ok: output.status.success(),
     }
 }
 

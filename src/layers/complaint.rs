@@ -77,6 +77,36 @@ pub enum Cause {
         /// Whose it is.
         why: &'static str,
     },
+    /// Guard rails forbid something that the layer does.
+    #[error("{path} {what}{}, {rules}", others(also))]
+    Rules {
+        /// The first thing.
+        path: Path,
+        /// What is wrong with it.
+        what: String,
+        /// The others.
+        also: Vec<Path>,
+        /// The rule set: `step-rules/ci`.
+        rules: String,
+    },
+    /// A layer that guard rails hold chooses what runs in a container that another one gives privileges.
+    #[error("{path} {what}, {rules}")]
+    Gains {
+        /// What it sets.
+        path: Path,
+        /// Which privileges these are.
+        what: String,
+        /// The rule set: `step-rules/ci`.
+        rules: String,
+    },
+    /// With the other layers it makes a pod that the API server would refuse.
+    #[error("{path} {what}")]
+    Broken {
+        /// What would be refused.
+        path: Path,
+        /// Why, and what to write instead.
+        what: String,
+    },
     /// The patch has a field that pods don't have, a value of the wrong type, or something refused.
     #[error("{0}")]
     Schema(Box<Finding>),
@@ -91,12 +121,23 @@ pub enum Cause {
     Yaml(#[source] Box<yaml::Error>),
 }
 
+/// Other paths behind the first.
+fn others(paths: &[Path]) -> String {
+    const MOST: usize = 3;
+    let named: Vec<String> = paths.iter().take(MOST).map(|path| format!("; nor {path}")).collect();
+    let more = if paths.len() > MOST { format!(" and {} more", paths.len() - MOST) } else { String::new() };
+    named.concat() + &more
+}
+
 impl Complaint {
     /// Where the fault is, without a word of what stands there: all that a log may hold of a pod.
     pub fn whereabouts(&self) -> String {
         let path = match &self.cause {
             Cause::Merge(error) => error.path.to_string(),
-            Cause::Protected { path, .. } => path.to_string(),
+            Cause::Broken { path, .. }
+            | Cause::Gains { path, .. }
+            | Cause::Protected { path, .. }
+            | Cause::Rules { path, .. } => path.to_string(),
             Cause::Schema(finding) => finding.path.to_string(),
             _ => String::new(),
         };

@@ -34,6 +34,8 @@ pub(super) fn broken(
     }
     let before: HashSet<Path> = faults(original.get("spec"), None).into_iter().map(|fault| fault.path).collect();
     found.retain(|fault| !before.contains(&fault.path));
+    // Told the same however the fields of the pod stand.
+    found.sort_by(|a, b| a.path.cmp(&b.path));
     found.into_iter().filter_map(|fault| blame(fault, pod, stack, preset)).collect()
 }
 

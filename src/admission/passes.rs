@@ -173,7 +173,9 @@ fn attempt<'a>(
         if !changed || !again {
             let mut wrong: GivenUp = setting.rails.gains(&pod, &stack).into_iter().collect();
             if wrong.is_empty() {
-                wrong.extend(check::broken(original, &pod, &stack, setting.preset));
+                for (id, complaint) in check::broken(original, &pod, &stack, setting.preset) {
+                    wrong.entry(id).or_insert(complaint);
+                }
             }
             if !wrong.is_empty() {
                 return Err(wrong);

@@ -17,7 +17,7 @@ use crate::{
 static BUILT_IN: LazyLock<Rules> = LazyLock::new(Rules::built_in);
 
 /// How often what isn't allowed may be put back: taking one thing away can make another wrong.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 5;
 
 /// What holds for one pod.
 pub(super) struct Rails<'a> {
@@ -100,6 +100,9 @@ impl<'a> Rails<'a> {
                 OnViolation::Clamp => violation.most.is_some(),
             };
             if found.is_empty() {
+                // Told the same however the fields of the pod stand.
+                put_back.sort_by(|a, b| a.path.cmp(&b.path));
+                put_back.dedup_by(|a, b| a.path == b.path);
                 return Ok(put_back);
             }
             if let Some(first) = found.iter().find(|violation| !may(violation)) {
@@ -120,10 +123,7 @@ impl<'a> Rails<'a> {
             }
         }
         let found = guard::check(before.get("spec"), pod.get("spec"), scene);
-        match found.first() {
-            Some(first) => Err(self.refusal(pod, layer, first, &found)),
-            None => Ok(put_back),
-        }
+        found.first().map_or(Ok(put_back), |first| Err(self.refusal(pod, layer, first, &found)))
     }
 
     fn refusal(&self, pod: &Value<'_>, layer: &Layer, first: &Violation, all: &[Violation]) -> Complaint {

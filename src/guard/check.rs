@@ -52,6 +52,8 @@ pub fn check(before: Option<&Value<'_>>, after: Option<&Value<'_>>, scene: Scene
     check.secrets();
     check.mounts();
     check.limits();
+    // Told the same however the fields of the pod stand.
+    check.found.sort_by(|a, b| a.path.cmp(&b.path));
     let mut seen = BTreeSet::new();
     check.found.retain(|violation| seen.insert((violation.path.clone(), violation.most.is_some())));
     check.found
@@ -98,7 +100,11 @@ impl Check<'_, '_> {
     fn paths(&mut self, changed: &[Change<'_, '_>]) {
         for change in changed {
             if self.allowed(&change.path, change.after) == Allowed::No {
-                let what = self.refusal(&change.path, change.after);
+                let what = if change.moved {
+                    order(change.before)
+                } else {
+                    self.refusal(&change.path, change.after)
+                };
                 self.fault(change.path.clone(), what);
             }
         }
@@ -264,7 +270,9 @@ impl Check<'_, '_> {
                 let faults: Vec<(Path, String)> =
                     new.iter().filter_map(|mount| self.mount(list, name, mount)).collect();
                 let now: Vec<&Value<'_>> = cast::mounts(container).collect();
-                let hidden = self.hidden(list, name, &had, &new, &now);
+                // A mount of the CI system's own container is its path's matter.
+                let own = !self.cast.is_system(list, name);
+                let hidden = if own { self.hidden(list, name, &had, &new, &now) } else { Vec::new() };
                 for (path, what) in faults.into_iter().chain(hidden) {
                     self.fault(path, what);
                 }
@@ -424,6 +432,13 @@ impl Check<'_, '_> {
         }
         paths
     }
+}
+
+/// What is wrong with a list whose items stand in another order.
+fn order(before: Option<&Value<'_>>) -> String {
+    let items = before.and_then(Value::as_list).unwrap_or_default();
+    let names = items.iter().filter_map(cast::name).collect();
+    format!("would stand in another order, which a step may not change: write them in this one: {}", short(names))
 }
 
 /// The first of some words.

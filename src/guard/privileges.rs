@@ -117,15 +117,7 @@ pub fn gained(spec: &Value<'_>, native: &HashSet<(ContainerList, String)>, prese
 impl Privilege<'_, '_> {
     /// Whether one of these layers gave the pod this, with this value.
     pub fn is_given_by(&self, spec: &Value<'_>, layers: &[&Layer], preset: &Preset) -> bool {
-        // The API server copies the one to the other.
-        let copied = self.path == Path::field("spec").join(Segment::Field("serviceAccount".into()));
-        let path = match spec.get("serviceAccountName") {
-            Some(name) if copied && name == self.value => {
-                Path::field("spec").join(Segment::Field("serviceAccountName".into()))
-            }
-            _ => self.path.clone(),
-        };
-        leaves(&path, self.value).into_iter().filter(|(_, value)| !self.is_harmless_item(value)).all(|(path, value)| {
+        leaves(&self.path, self.value).into_iter().filter(|(_, value)| !self.is_harmless_item(value)).all(|(path, value)| {
             layers.iter().any(|layer| said_by(layer, spec, preset, &path).iter().any(|said| holds(said, value)))
         })
     }

@@ -2,18 +2,20 @@
 
 use crate::value::{Map, Path, Segment, Value};
 
-/// Makes what stands at a path of the pod what it was before; an item of a list of containers or volumes that wasn't there
-/// before goes as a whole.
+/// Makes what stands at a path of the pod what it was before. Items of lists (volumes, variables, mounts) are put back as a
+/// whole, for half of one is none; of containers only what is meant, unless the container came or went.
 pub fn put_back<'a>(pod: &mut Value<'a>, before: &Value<'a>, path: &Path) {
     let segments = path.segments();
-    let new_item = (1..=segments.len()).find(|length| {
-        let part = prefix(path, *length);
-        matches!(segments[length - 1], Segment::Item { .. })
-            && *length == 3
-            && part.find(before).is_none()
-            && part.find(pod).is_some()
-    });
-    let path = new_item.map_or_else(|| path.clone(), |length| prefix(path, length));
+    let is_item = |at: usize| matches!(segments[at], Segment::Item { .. });
+    let of_containers =
+        matches!(segments.get(1), Some(Segment::Field(list)) if list == "containers" || list == "initContainers");
+    let whole = (0..segments.len()).rev().find(|at| is_item(*at) && !(of_containers && *at == 2));
+    let came_or_went = || {
+        let container = prefix(path, 3);
+        container.find(before).is_none() || container.find(pod).is_none()
+    };
+    let whole = if of_containers && segments.len() > 2 && came_or_went() { Some(2) } else { whole };
+    let path = whole.map_or_else(|| path.clone(), |at| prefix(path, at + 1));
     match path.find(before).filter(|value| !value.is_null()) {
         Some(value) => put(pod, before, &path, value.clone()),
         None => take(pod, before, path.segments(), &mut Path::root()),

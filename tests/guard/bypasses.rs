@@ -50,7 +50,7 @@ fn what_the_built_in_list_allows() {
         ),
         row("", plain, "containers: [{name: db, image: db, ports: [{containerPort: 80}], securityContext: {runAsUser: 70, runAsNonRoot: true, privileged: false, capabilities: {drop: [ALL]}}, readinessProbe: {tcpSocket: {port: 80}}}]", ""),
         row("", plain, "initContainers: [{name: db, image: db, restartPolicy: Always}]", ""),
-        row("", buildkite, "containers: [{name: agent, resources: {limits: {cpu: 1}}}, {name: container-0, image: x, env: [{name: LD_PRELOAD, value: x}]}]", ""),
+        row("", buildkite, "containers: [{name: container-0, image: x, env: [{name: LD_PRELOAD, value: x}]}, {name: agent, resources: {limits: {cpu: 1}}}]", ""),
         row("", buildkite, "containers: [{name: \"*\", resources: {requests: {memory: 1Gi}}}]\ninitContainers: [{name: copy-agent, resources: {limits: {cpu: 1}}}]", ""),
         // The workspace is the author's containers' as well.
         row("", buildkite, "containers: [{name: db, image: db, volumeMounts: [{name: workspace, mountPath: /workspace}]}]", ""),
@@ -121,7 +121,7 @@ fn directives_aliases_globs_roles_and_names() {
         row("", buildkite, "containers: [{$patch: replace}, {name: container-0, image: own:1}]", "can't be changed by a layer"),
         row("", buildkite, "containers: [{name: agent, $patch: delete}]", "spec.containers[name=agent]"),
         row("", plain, "$setElementOrder/containers: [{name: db}, {name: build}]\ncontainers: [{name: db, image: x}]", ""),
-        row("", buildkite, "$setElementOrder/containers: [{name: agent}, {name: container-0}]", "spec.containers may not be changed"),
+        row("", buildkite, "$setElementOrder/containers: [{name: agent}, {name: container-0}]", "spec.containers would stand in another order, which a step may not change: write them in this one: container-0, agent, checkout"),
         row("", plain, "x: &x {hostPath: {path: /}}", "unknown field"),
         row("", plain, "volumes: [&v {name: a, hostPath: {path: /}}]", "spec.volumes[name=a].hostPath.path"),
         row("", plain, "containers: [{name: build, securityContext: &s {privileged: true}}]", "securityContext.privileged"),
@@ -136,7 +136,7 @@ fn directives_aliases_globs_roles_and_names() {
         row("", plain, "containers: [{name: \"bu\\u0069ld\", securityContext: {privileged: true}}]", "securityContext.privileged"),
         row("", plain, "containers: [{name: ' build', securityContext: {privileged: true}, image: x}]", "securityContext.privileged"),
         // Twice in one list is refused before.
-        row("", plain, "volumes: [{name: a, emptyDir: {}}, {name: a, hostPath: {path: /}}]", "name=a"),
+        row("", plain, "volumes: [{name: a, emptyDir: {}}, {name: a, hostPath: {path: /}}]", "volume a stands twice in volumes"),
     ]);
 }
 

@@ -5,7 +5,7 @@ use crate::{
         fields::{Entry, Fields},
     },
     schema::Quantity,
-    value::Document,
+    value::{Document, Value},
 };
 
 /// Stands in `allow` for the built-in list.
@@ -69,7 +69,11 @@ impl Rules {
             images: globs(&fields, "images")?,
             secrets: globs(&fields, "secrets")?,
             limits,
-            containers: fields.choice("containers", &containers)?.unwrap_or_default(),
+            // To YAML an unquoted No is false.
+            containers: match fields.get("containers").map(|entry| entry.value) {
+                Some(Value::Bool(false)) => Containers::No,
+                _ => fields.choice("containers", &containers)?.unwrap_or_default(),
+            },
             union_lists: fields.list("unionLists")?.into_iter().map(union_list).collect::<Result<_, _>>()?,
             on_violation: fields.choice("onViolation", &on_violation)?.unwrap_or_default(),
             privileged,

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use self::Harmless::{All, Never, NoToken, Not, Values};
 use super::{Items, Membership, Pattern, builtin::for_both_lists};
 use crate::value::{Path, Value};
 
@@ -35,8 +36,6 @@ pub enum Harmless {
 const fn field(path: &'static str, harmless: Harmless, why: &'static str) -> Field {
     Field { path, harmless, why }
 }
-
-use Harmless::{All, Never, NoToken, Not, Values};
 
 /// Capabilities that container runtimes give everybody (the list of the Pod Security Standards' level `baseline`).
 const BASELINE: &[&str] = &[
@@ -159,7 +158,12 @@ pub struct Found<'v, 'a> {
 /// The privileges that stand in a spec.
 pub fn find<'v, 'a>(spec: &'v Value<'a>) -> Vec<Found<'v, 'a>> {
     let mut all = Vec::new();
+    // The older name of the field counts only where the newer one is missing.
+    let is_named = spec.get("serviceAccountName").and_then(Value::as_str).is_some_and(|name| !name.is_empty());
     for (pattern, field) in PATTERNS.iter() {
+        if is_named && pattern.as_str() == "serviceAccount" {
+            continue;
+        }
         let found = pattern.find(spec, &Everything).into_iter();
         let found = found.filter(|(path, value)| !field.harmless.holds(value) && !is_token_of_everybody(path, value));
         all.extend(found.map(|(path, value)| Found { path, field, value }));

@@ -20,6 +20,8 @@ fn what_is_left_out_keeps_its_built_in_value() {
     assert!(!read("allow: [tolerations]").unwrap().builtin, "allow replaces the built-in list");
     assert!(read("allow: [\"@builtin\", tolerations]").unwrap().builtin);
     assert!(!read("allow: []").unwrap().builtin);
+    assert_eq!(read("containers: No").unwrap().containers, Containers::No);
+    assert_eq!(read("containers: \"No\"").unwrap().containers, Containers::No);
     assert_eq!(read("{onViolation: Clamp, privilegedFrom: LayersOnly}").unwrap().on_violation, OnViolation::Clamp);
 }
 

@@ -11,5 +11,6 @@ mod podlayer;
 
 mod bad_steps;
 mod default_container;
+mod guard;
 mod layers;
 mod openapi;

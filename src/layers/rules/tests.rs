@@ -117,3 +117,19 @@ fn privileges_are_told_by_value() {
     assert!(!token("mine", "").is_empty());
     assert!(!token("kube-api-access-x", r#","audience":"vault""#).is_empty());
 }
+
+#[test]
+fn the_page_about_guard_rails_has_the_tables() {
+    const START: &str = "<!-- tables -->\n\n";
+    const END: &str = "\n<!-- end of tables -->";
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guard-rails.md");
+    let page = std::fs::read_to_string(file).unwrap();
+    let (head, rest) = page.split_once(START).unwrap();
+    let (found, tail) = rest.split_once(END).unwrap_or_else(|| panic!("{END} is missing"));
+    let wanted = builtin::markdown();
+    if std::env::var_os("PODLAYER_WRITE_DOCS").is_some() {
+        std::fs::write(file, format!("{head}{START}{wanted}{END}{tail}")).unwrap();
+        return;
+    }
+    assert!(found == wanted, "docs/guard-rails.md is out of date: PODLAYER_WRITE_DOCS=1 cargo test --lib layers::rules");
+}

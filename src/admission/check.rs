@@ -3,7 +3,10 @@
 //! Only what is wrong after the layers and wasn't before; a pod that came wrong is the API server's to refuse. Each check
 //! is one of its rules (k8s.io/kubernetes, pkg/apis/core/validation).
 
-use std::collections::HashSet;
+use std::{
+    cell::LazyCell,
+    collections::{BTreeSet, HashSet},
+};
 
 use crate::{
     layers::{Cause, Complaint, Layer, LayerId, patterns},
@@ -59,6 +62,9 @@ fn faults(spec: Option<&Value<'_>>, other: Option<&Value<'_>>) -> Vec<Broken> {
     let mut found = Vec::new();
     let list = |spec: Option<&'_ Value<'_>>, key: &str| spec.and_then(|spec| spec.get(key)).is_some();
     let volumes = items(spec, "volumes");
+    let names = LazyCell::new(|| {
+        volumes.iter().filter_map(|volume| volume.get("name").and_then(Value::as_str)).collect::<BTreeSet<&str>>()
+    });
     let same_volumes = list(other, "volumes") == list(spec, "volumes") && is_same_list(volumes, items(other, "volumes"));
     if !same_volumes {
         volumes.iter().for_each(|volume| sources(volume, &mut found));
@@ -72,7 +78,7 @@ fn faults(spec: Option<&Value<'_>>, other: Option<&Value<'_>>) -> Vec<Broken> {
             let Some(name) = container.get("name").and_then(Value::as_str) else { continue };
             let base = item(&field(&Path::field("spec"), kind.as_str()), "name", name);
             amounts(&base, container, &mut found);
-            mounts(&base, container, volumes, &mut found);
+            mounts(&base, container, &names, &mut found);
             variables(&base, container, &mut found);
             ports(&base, container, &mut found);
         }
@@ -101,7 +107,7 @@ fn amounts(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
 }
 
 /// A mount of a volume that isn't there, and two mounts at one place.
-fn mounts(base: &Path, container: &Value<'_>, volumes: &[Value<'_>], out: &mut Vec<Broken>) {
+fn mounts(base: &Path, container: &Value<'_>, volumes: &BTreeSet<&str>, out: &mut Vec<Broken>) {
     let base = field(base, "volumeMounts");
     let mut seen: HashSet<&str> = HashSet::new();
     for mount in items(Some(container), "volumeMounts") {
@@ -112,9 +118,8 @@ fn mounts(base: &Path, container: &Value<'_>, volumes: &[Value<'_>], out: &mut V
             let what = "stands there twice: give one of the mounts another mountPath".into();
             out.push(Broken { path: path.clone(), what, parts: vec![base.clone()] });
         }
-        let names = || volumes.iter().filter_map(|volume| volume.get("name").and_then(Value::as_str));
-        if !names().any(|known| known == name) {
-            let hint = match nearest(name, names()) {
+        if !volumes.contains(name) {
+            let hint = match nearest(name, volumes.iter().copied()) {
                 Some(near) => format!(", did you mean {near:?}?"),
                 None => String::from(": add it under volumes, or take the mount away with $patch: delete"),
             };

@@ -334,7 +334,7 @@ fn apply<'a>(
         && part(pod, "metadata")
             .as_object_mut()
             .is_some_and(|metadata| layer.metadata.apply(metadata, layer.options.apply));
-    let put_back = held.map_or_else(|| Ok(Vec::new()), |before| setting.rails.check(&before, pod, layer))?;
+    let put_back = held.map_or_else(|| Ok(Vec::new()), |before| setting.rails.check(&before, pod, layer, earlier))?;
     let added_container = !absent.added.is_empty();
     Ok(Effect { added_container, moved, skipped: absent.skipped, changed_metadata, filled, put_back })
 }

@@ -1,11 +1,14 @@
 //! Guard rails around the layers that no admin of the cluster wrote: the step patch, and layers of namespaces that aren't
 //! trusted.
 
-use std::{collections::HashSet, sync::LazyLock};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
 
 use super::{Policy, judge::Fault};
 use crate::{
-    guard::{self, Scene, Violation},
+    guard::{self, Gained, Scene, Violation},
     layers::{
         Cause, Complaint, Facts, Kind, Layer, LayerId, Rules, Snapshot, patterns,
         rules::{OnViolation, PrivilegedFrom, privileged::Everything},
@@ -89,8 +92,10 @@ impl<'a> Rails<'a> {
         before: &Value<'a>,
         pod: &mut Value<'a>,
         layer: &'a Layer,
+        earlier: &[&Layer],
     ) -> Result<Vec<PutBack>, Complaint> {
-        let scene = Scene { rules: self.rules, preset: self.preset };
+        let given = self.given(before, earlier);
+        let scene = Scene { rules: self.rules, preset: self.preset, given: &given };
         let mut put_back: Vec<PutBack> = Vec::new();
         for _ in 0..ROUNDS {
             let found = guard::check(before.get("spec"), pod.get("spec"), scene);
@@ -126,6 +131,29 @@ impl<'a> Rails<'a> {
         found.first().map_or(Ok(put_back), |first| Err(self.refusal(pod, layer, first, &found)))
     }
 
+    /// The mounts that admins' layers gave the pod.
+    fn given(&self, pod: &Value<'_>, layers: &[&Layer]) -> HashSet<Path> {
+        let mount = |path: &Path| {
+            let [root, list, container, Segment::Field(field), mount @ Segment::Item { .. }, ..] = path.segments() else {
+                return None;
+            };
+            let mut path = Path::root();
+            let field = Segment::Field(field.clone());
+            let is_mount = field == Segment::Field("volumeMounts".into());
+            [root, list, container, &field, mount].into_iter().for_each(|segment| path.push(segment.clone()));
+            is_mount.then_some(path)
+        };
+        let mut all = HashSet::new();
+        for layer in layers.iter().filter(|layer| !self.hold(layer.id.kind)) {
+            all.extend(layer.assertions.iter().filter_map(|said| mount(&said.path)));
+            if layer.patterns.iter().any(|pattern| pattern.item.value.get("volumeMounts").is_some()) {
+                let expanded = patterns::expanded(layer, pod.get("spec"), self.preset);
+                all.extend(expanded.iter().filter_map(|said| mount(&said.path)));
+            }
+        }
+        all
+    }
+
     fn refusal(&self, pod: &Value<'_>, layer: &Layer, first: &Violation, all: &[Violation]) -> Complaint {
         let mut also: Vec<Path> = all.iter().map(|violation| violation.path.clone()).collect();
         also.retain(|path| *path != first.path);
@@ -157,6 +185,8 @@ impl<'a> Rails<'a> {
         if gained.is_empty() {
             return Vec::new();
         }
+        let by_container: HashMap<&[Segment], &Gained> =
+            gained.iter().rev().map(|gain| (gain.container.segments(), gain)).collect();
         let mut found = Vec::new();
         for layer in held() {
             let expanded = patterns::expanded(layer, Some(spec), self.preset);
@@ -168,7 +198,7 @@ impl<'a> Rails<'a> {
                 self.rules.allow.iter().any(|pattern| pattern.is_deliberate() && pattern.covers(path, &Everything))
             };
             let wrong = paths.into_iter().find_map(|(path, at)| {
-                let gain = gained.iter().find(|gain| path.starts_with(&gain.container))?;
+                let gain = by_container.get(path.segments().get(..3)?)?;
                 (!is_resources(path) && !is_meant(path)).then_some((gain, path, at))
             });
             if let Some((gain, path, at)) = wrong {
@@ -191,7 +221,7 @@ impl<'a> Rails<'a> {
         let trusted: Vec<&Layer> = stack.iter().copied().filter(|layer| !self.hold(layer.id.kind)).collect();
         let mut seen = HashSet::new();
         let privileges = guard::privileges(spec);
-        let unlawful = privileges.iter().filter(|found| !found.is_given_by(spec, &trusted, self.preset));
+        let unlawful = privileges.iter().filter(|found| !found.is_given_by(&trusted, self.preset));
         let unlawful = unlawful.filter(|found| seen.insert(found.path.clone()));
         unlawful
             .map(|found| {

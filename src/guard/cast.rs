@@ -13,7 +13,8 @@ use crate::{
 /// container mounts are the CI system's as well.
 #[derive(Debug)]
 pub(super) struct Cast {
-    containers: HashMap<(ContainerList, String), Player>,
+    containers: HashMap<String, Player>,
+    init_containers: HashMap<String, Player>,
     volumes: HashSet<String>,
 }
 
@@ -22,36 +23,49 @@ struct Player {
     system: bool,
     /// It wasn't there before the layer.
     added: bool,
+    /// It is there after the layer.
+    there: bool,
     roles: Vec<Role>,
 }
 
 impl Cast {
     pub(super) fn of(preset: &Preset, before: Option<&Value<'_>>, after: Option<&Value<'_>>) -> Self {
-        let mut containers: HashMap<(ContainerList, String), Player> = HashMap::new();
-        let mut volumes = HashSet::new();
+        let mut cast = Self { containers: HashMap::new(), init_containers: HashMap::new(), volumes: HashSet::new() };
         for (spec, now) in [(before, false), (after, true)] {
             for list in ContainerList::ALL {
                 for container in list.of(spec) {
                     let Some(name) = name(container) else { continue };
                     let system = is_system(preset, list, container);
                     if system {
-                        volumes.extend(mounts(container).filter_map(name_of_mount).map(str::to_owned));
+                        cast.volumes.extend(mounts(container).filter_map(name_of_mount).map(str::to_owned));
                     }
                     // What a container plays is what it played before the layer.
-                    let player = containers.entry((list, name.to_owned())).or_insert_with(|| Player {
+                    let player = cast.players(list).entry(name.to_owned()).or_insert_with(|| Player {
                         system: false,
                         added: now,
+                        there: now,
                         roles: Role::ALL.into_iter().filter(|role| preset.plays(*role, list, container)).collect(),
                     });
                     player.system |= system;
+                    player.there |= now;
                 }
             }
         }
-        Self { containers, volumes }
+        cast
+    }
+
+    fn players(&mut self, list: ContainerList) -> &mut HashMap<String, Player> {
+        match list {
+            ContainerList::Containers => &mut self.containers,
+            ContainerList::InitContainers => &mut self.init_containers,
+        }
     }
 
     fn player(&self, list: ContainerList, name: &str) -> Option<&Player> {
-        self.containers.get(&(list, name.to_owned()))
+        match list {
+            ContainerList::Containers => self.containers.get(name),
+            ContainerList::InitContainers => self.init_containers.get(name),
+        }
     }
 
     pub(super) fn is_system(&self, list: ContainerList, name: &str) -> bool {
@@ -60,6 +74,10 @@ impl Cast {
 
     pub(super) fn is_added(&self, list: ContainerList, name: &str) -> bool {
         self.player(list, name).is_some_and(|player| player.added)
+    }
+
+    pub(super) fn is_there(&self, list: ContainerList, name: &str) -> bool {
+        self.player(list, name).is_some_and(|player| player.there)
     }
 
     pub(super) fn is_system_volume(&self, name: &str) -> bool {

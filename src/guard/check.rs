@@ -1,9 +1,9 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{
     cast::{self, Cast},
     changes::{Change, changes},
-    reach,
+    reach::{self, Volumes},
 };
 use crate::{
     layers::{
@@ -22,6 +22,8 @@ pub struct Scene<'s> {
     pub rules: &'s Rules,
     /// Which CI system's the pod is.
     pub preset: &'s Preset,
+    /// Paths of mounts that admins' layers gave the pod: what they give one container isn't every other's.
+    pub given: &'s HashSet<Path>,
 }
 
 /// One thing that a layer may not do.
@@ -45,7 +47,16 @@ pub fn check(before: Option<&Value<'_>>, after: Option<&Value<'_>>, scene: Scene
         return Vec::new();
     }
     let cast = Cast::of(scene.preset, before, after);
-    let mut check = Check { before, after, rules: scene.rules, cast, found: Vec::new() };
+    let mut check = Check {
+        had: Volumes::of(before),
+        has: Volumes::of(after),
+        of_author: Check::mounts_of_author(before, &cast, scene.given),
+        before,
+        after,
+        rules: scene.rules,
+        cast,
+        found: Vec::new(),
+    };
     check.paths(&changed);
     check.containers();
     check.images();
@@ -62,6 +73,10 @@ pub fn check(before: Option<&Value<'_>>, after: Option<&Value<'_>>, scene: Scene
 struct Check<'c, 'a> {
     before: Option<&'c Value<'a>>,
     after: Option<&'c Value<'a>>,
+    had: Volumes<'c, 'a>,
+    has: Volumes<'c, 'a>,
+    /// What the containers of the pod's author had of which volumes.
+    of_author: HashSet<Mounted>,
     rules: &'c Rules,
     cast: Cast,
     found: Vec<Violation>,
@@ -78,7 +93,7 @@ enum Allowed {
     Deliberately,
 }
 
-impl Check<'_, '_> {
+impl<'c, 'a> Check<'c, 'a> {
     fn fault(&mut self, path: Path, what: String) {
         self.found.push(Violation { path, what, most: None });
     }
@@ -93,7 +108,7 @@ impl Check<'_, '_> {
                 return if own.any(Pattern::is_deliberate) { Allowed::Deliberately } else { Allowed::Rules };
             }
         }
-        let builtin = self.rules.builtin && !gains && builtin::PATTERNS.iter().any(|pattern| covers(&pattern));
+        let builtin = self.rules.builtin && !gains && builtin::covers(path, &self.cast);
         if builtin { Allowed::BuiltIn } else { Allowed::No }
     }
 
@@ -112,7 +127,7 @@ impl Check<'_, '_> {
 
     fn refusal(&self, path: &Path, after: Option<&Value<'_>>) -> String {
         let covers = |pattern: &Pattern| pattern.covers(path, &self.cast);
-        let builtin = || self.rules.builtin && builtin::PATTERNS.iter().any(covers);
+        let builtin = || self.rules.builtin && builtin::covers(path, &self.cast);
         if privileged::is_gained(path, after) && (self.rules.allow.iter().any(covers) || builtin()) {
             return "gives privileges, which a step may not".into();
         }
@@ -198,13 +213,10 @@ impl Check<'_, '_> {
                 }
             }
         }
-        let before = by_name(reach::volumes(self.before));
-        for volume in reach::volumes(self.after) {
-            let name = cast::name(volume).unwrap_or_default();
-            let reference = |volume: &'_ Value<'_>| volume.get("image")?.get("reference")?.as_str().map(str::to_owned);
-            if reference(volume) != before.get(name).copied().and_then(reference)
-                && let Some(image) = volume.get("image").and_then(|image| image.get("reference"))
-            {
+        for (name, volume) in self.has.all() {
+            let image = |volume: &'c Value<'a>| volume.get("image")?.get("reference");
+            let was = self.had.get(name).and_then(|had| image(had.value));
+            if let Some(image) = image(volume.value).filter(|image| Some(*image) != was) {
                 wrong.push((reach::volume_path(name).join(Segment::Field("image".into())), image));
             }
         }
@@ -222,7 +234,7 @@ impl Check<'_, '_> {
         let (mut of_system, mut of_author) = (BTreeSet::new(), BTreeSet::new());
         for list in ContainerList::ALL {
             for container in list.of(self.before) {
-                let read = reach::secrets_of_container(self.before, list, container).into_keys();
+                let read = self.had.secrets_of(list, container).into_keys();
                 match self.cast.is_system(list, cast::name(container).unwrap_or_default()) {
                     true => of_system.extend(read),
                     false => of_author.extend(read),
@@ -234,17 +246,15 @@ impl Check<'_, '_> {
             let before = by_name(list.of(self.before));
             for container in list.of(self.after) {
                 let was = before.get(cast::name(container).unwrap_or_default());
-                let was = was.map(|was| reach::secrets_of_container(self.before, list, was)).unwrap_or_default();
-                let now = reach::secrets_of_container(self.after, list, container);
+                let was = was.map(|was| self.had.secrets_of(list, was)).unwrap_or_default();
+                let now = self.has.secrets_of(list, container);
                 new.extend(now.into_iter().filter(|(name, _)| !was.contains_key(name)));
             }
         }
-        let before = by_name(reach::volumes(self.before));
-        for volume in reach::volumes(self.after) {
-            let name = cast::name(volume).unwrap_or_default();
-            let was = before.get(name).map(|volume| reach::secrets_of_volume(volume)).unwrap_or_default();
-            let now = reach::secrets_of_volume(volume).into_iter().filter(|secret| !was.contains(secret));
-            new.extend(now.map(|secret| (secret, reach::volume_path(name))));
+        for (name, volume) in self.has.all() {
+            let was = self.had.get(name).map(|volume| volume.secrets.clone()).unwrap_or_default();
+            let now = volume.secrets.iter().filter(|secret| !was.contains(*secret));
+            new.extend(now.map(|secret| (secret.clone(), reach::volume_path(name))));
         }
         for (secret, path) in new {
             if of_system.contains(&secret) && !of_author.contains(&secret) {
@@ -261,34 +271,38 @@ impl Check<'_, '_> {
 
     /// A mount gives a container what is in the volume, and may hide what the CI system put there.
     fn mounts(&mut self) {
+        let mut faults = Vec::new();
         for list in ContainerList::ALL {
             let before = by_name(list.of(self.before));
             for container in list.of(self.after) {
                 let name = cast::name(container).unwrap_or_default();
-                let had: Vec<&Value<'_>> = before.get(name).map(|old| cast::mounts(old).collect()).unwrap_or_default();
-                let new: Vec<&Value<'_>> = cast::mounts(container).filter(|mount| !had.contains(mount)).collect();
-                let faults: Vec<(Path, String)> =
-                    new.iter().filter_map(|mount| self.mount(list, name, mount)).collect();
-                let now: Vec<&Value<'_>> = cast::mounts(container).collect();
+                let old = before.get(name).copied();
+                let had: HashMap<&str, &Value<'_>> =
+                    old.into_iter().flat_map(cast::mounts).filter_map(|mount| Some((place(mount)?, mount))).collect();
+                let is_old = |mount: &&Value<'_>| place(mount).and_then(|at| had.get(at)) == Some(mount);
+                let new: Vec<&Value<'_>> = cast::mounts(container).filter(|mount| !is_old(mount)).collect();
+                faults.extend(new.iter().filter_map(|mount| self.mount(list, name, mount)));
                 // A mount of the CI system's own container is its path's matter.
-                let own = !self.cast.is_system(list, name);
-                let hidden = if own { self.hidden(list, name, &had, &new, &now) } else { Vec::new() };
-                for (path, what) in faults.into_iter().chain(hidden) {
-                    self.fault(path, what);
+                if !self.cast.is_system(list, name) {
+                    faults.extend(self.hidden(list, name, old, container, &new));
                 }
             }
+        }
+        for (path, what) in faults {
+            self.fault(path, what);
         }
     }
 
     fn mount(&self, list: ContainerList, container: &str, mount: &Value<'_>) -> Option<(Path, String)> {
         let name = cast::name_of_mount(mount)?;
-        let volume = reach::volumes(self.after).iter().find(|volume| cast::name(volume) == Some(name))?;
+        let volume = self.has.get(name)?.value;
         let path = mount_path(list, container, mount);
         let may = self.allowed(&path, Some(volume));
         if may == Allowed::Deliberately && self.rules.privileged {
             return None;
         }
-        if self.is_mounted_by_author(mount, name) {
+        let unchanged = self.had.get(name).is_some_and(|had| had.value == volume);
+        if unchanged && Mounted::of(mount)?.at_least().any(|as_much| self.of_author.contains(&as_much)) {
             return None;
         }
         let base = reach::volume_path(name);
@@ -296,12 +310,12 @@ impl Check<'_, '_> {
         let as_new = volume.as_object()?.iter().filter(|(key, source)| *key != "name" && !source.is_null());
         for (source, value) in as_new {
             let leaf = base.join(Segment::Field(source.into()));
-            let inner = if source == "projected" {
+            let (leaf, value) = if source == "projected" {
                 (leaf.join(Segment::Field("sources".into())), value.get("sources").unwrap_or(&nothing))
             } else {
                 (leaf, value)
             };
-            if self.allowed(&inner.0, Some(inner.1)) == Allowed::No {
+            if self.allowed(&leaf, Some(value)) == Allowed::No {
                 let what = if self.cast.is_system_volume(name) {
                     format!("mounts volume {name}, which is the CI system's")
                 } else {
@@ -313,53 +327,54 @@ impl Check<'_, '_> {
         None
     }
 
-    /// Whether a container that isn't the CI system's had at least this of the volume before.
-    fn is_mounted_by_author(&self, mount: &Value<'_>, volume: &str) -> bool {
-        let is_read_only = |mount: &Value<'_>| matches!(mount.get("readOnly"), Some(Value::Bool(true)));
-        let part = |mount: &Value<'_>| {
-            ["subPath", "subPathExpr"].map(|key| mount.get(key).and_then(Value::as_str).unwrap_or_default().to_owned())
-        };
-        let covers = |old: &Value<'_>| {
-            let whole = part(old).iter().all(String::is_empty);
-            cast::name_of_mount(old) == Some(volume)
-                && (whole || part(old) == part(mount))
-                && (!is_read_only(old) || is_read_only(mount))
-                && old.get("mountPropagation") == mount.get("mountPropagation")
-        };
-        let unchanged = || {
-            let find = |spec| reach::volumes(spec).iter().find(|item| cast::name(item) == Some(volume));
-            find(self.before) == find(self.after)
-        };
-        ContainerList::ALL.iter().any(|list| {
-            let own = |container: &&Value<'_>| !self.cast.is_system(*list, cast::name(container).unwrap_or_default());
-            list.of(self.before).iter().filter(own).any(|container| cast::mounts(container).any(covers))
-        }) && unchanged()
+    /// What containers that aren't the CI system's had of volumes, but for what admins' layers gave them.
+    fn mounts_of_author(before: Option<&Value<'_>>, cast: &Cast, given: &HashSet<Path>) -> HashSet<Mounted> {
+        let mut all = HashSet::new();
+        for list in ContainerList::ALL {
+            for container in list.of(before) {
+                let name = cast::name(container).unwrap_or_default();
+                if cast.is_system(list, name) {
+                    continue;
+                }
+                let own = cast::mounts(container)
+                    .filter(|mount| given.is_empty() || !given.contains(&mount_path(list, name, mount)));
+                all.extend(own.filter_map(Mounted::of));
+            }
+        }
+        all
     }
 
     /// Mounts of the CI system's volumes that are gone, changed or covered by a new one.
     fn hidden(
         &self,
         list: ContainerList,
-        container: &str,
-        had: &[&Value<'_>],
+        name: &str,
+        before: Option<&Value<'_>>,
+        after: &Value<'_>,
         new: &[&Value<'_>],
-        now: &[&Value<'_>],
     ) -> Vec<(Path, String)> {
         let of_system =
-            |mount: &&&Value<'_>| cast::name_of_mount(mount).is_some_and(|name| self.cast.is_system_volume(name));
-        let place = |mount: &Value<'_>| mount.get("mountPath").and_then(Value::as_str).unwrap_or_default().to_owned();
+            |mount: &&Value<'_>| cast::name_of_mount(mount).is_some_and(|name| self.cast.is_system_volume(name));
+        let mut had = before.into_iter().flat_map(cast::mounts).filter(of_system).peekable();
+        if had.peek().is_none() {
+            return Vec::new();
+        }
+        let over: HashMap<Vec<&str>, &Value<'_>> =
+            new.iter().filter_map(|mount| Some((reach::normal(place(mount)?), *mount))).collect();
+        let now: HashMap<&str, &Value<'_>> =
+            cast::mounts(after).filter_map(|mount| Some((place(mount)?, mount))).collect();
         let mut faults = Vec::new();
-        for old in had.iter().filter(of_system) {
-            let at = place(old);
-            let path = mount_path(list, container, old);
+        for old in had {
+            let at = place(old).unwrap_or_default();
+            let path = mount_path(list, name, old);
             if self.allowed(&path, None) == Allowed::Deliberately {
                 continue;
             }
-            let covered = new.iter().find(|mount| reach::normal(&at).starts_with(&reach::normal(&place(mount))));
-            if let Some(mount) = covered {
+            let parts = reach::normal(at);
+            if let Some(mount) = (0..=parts.len()).rev().find_map(|length| over.get(&parts[..length])) {
                 let what = format!("would stand over {at}, which the CI system mounts there");
-                faults.push((mount_path(list, container, mount), what));
-            } else if !now.contains(old) {
+                faults.push((mount_path(list, name, mount), what));
+            } else if now.get(at) != Some(&old) {
                 faults.push((path, "is the CI system's mount, which a step may not change".into()));
             }
         }
@@ -402,8 +417,7 @@ impl Check<'_, '_> {
     }
 
     fn still_there(&self, path: &Path) -> bool {
-        let Some((list, name)) = container_of(path) else { return true };
-        list.of(self.after).iter().any(|container| cast::name(container) == Some(name))
+        container_of(path).is_none_or(|(list, name)| self.cast.is_there(list, name))
     }
 
     /// Where containers that the layer adds lack a limit that has a maximum: without one they have all of the node.
@@ -457,12 +471,52 @@ pub(super) fn container_of(path: &Path) -> Option<(ContainerList, &str)> {
     Some((list, name))
 }
 
+/// What a mount gives of a volume.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Mounted {
+    volume: String,
+    /// `subPath` and `subPathExpr`; both empty for the whole volume.
+    part: [String; 2],
+    read_only: bool,
+    propagation: String,
+}
+
+impl Mounted {
+    fn of(mount: &Value<'_>) -> Option<Self> {
+        let text = |key: &str| mount.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Some(Self {
+            volume: cast::name_of_mount(mount)?.to_owned(),
+            part: [text("subPath"), text("subPathExpr")],
+            read_only: matches!(mount.get("readOnly"), Some(Value::Bool(true))),
+            propagation: text("mountPropagation"),
+        })
+    }
+
+    /// This and all that give no less.
+    fn at_least(&self) -> impl Iterator<Item = Self> {
+        let whole = || [String::new(), String::new()];
+        let writable = Self { read_only: false, ..self.clone() };
+        [
+            Self { part: whole(), ..self.clone() },
+            Self { part: whole(), ..writable.clone() },
+            self.clone(),
+            writable,
+        ]
+        .into_iter()
+    }
+}
+
+/// The path in the container where a mount stands.
+fn place<'v>(mount: &'v Value<'_>) -> Option<&'v str> {
+    mount.get("mountPath").and_then(Value::as_str)
+}
+
 fn by_name<'v, 'a>(items: &'v [Value<'a>]) -> HashMap<&'v str, &'v Value<'a>> {
     items.iter().filter_map(|item| Some((cast::name(item)?, item))).collect()
 }
 
 fn mount_path(list: ContainerList, container: &str, mount: &Value<'_>) -> Path {
-    let at = mount.get("mountPath").and_then(Value::as_str).unwrap_or_default();
+    let at = place(mount).unwrap_or_default();
     let path = reach::container_path(list, container).join(Segment::Field("volumeMounts".into()));
     path.join(Segment::Item { key: "mountPath".into(), value: at.into() })
 }

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{cast, reach};
 use crate::{
@@ -21,6 +21,8 @@ pub struct Privilege<'v, 'a> {
     pub value: &'v Value<'a>,
     /// The container that has it; none for one of the whole pod.
     pub container: Option<(ContainerList, &'v str)>,
+    /// The same as it stands in the pod.
+    body: Option<&'v Value<'a>>,
     /// The same for every container that has it.
     facet: String,
 }
@@ -42,9 +44,25 @@ const READ_ONLY: &str = " read-only";
 /// All privileges of a pod's spec.
 pub fn privileges<'v, 'a>(spec: &'v Value<'a>) -> Vec<Privilege<'v, 'a>> {
     let found = privileged::find(spec);
+    if found.is_empty() {
+        return Vec::new();
+    }
     let mut all = Vec::with_capacity(found.len());
+    let mut bodies: HashMap<(ContainerList, &str), &'v Value<'a>> = HashMap::new();
+    for list in ContainerList::ALL {
+        bodies.extend(list.of(Some(spec)).iter().filter_map(|body| Some(((list, cast::name(body)?), body))));
+    }
+    // By volume, what it gives.
+    let mut of_volumes: HashMap<&str, Vec<&privileged::Found<'v, 'a>>> = HashMap::new();
     for found in &found {
-        let container = in_container(spec, &found.path);
+        if let [_, Segment::Field(list), Segment::Item { value: name, .. }, ..] = found.path.segments()
+            && list == "volumes"
+        {
+            of_volumes.entry(name).or_default().push(found);
+        }
+        let within = super::check::container_of(&found.path);
+        let body: Option<&'v Value<'a>> = within.and_then(|key| bodies.get(&key).copied());
+        let container = within.zip(body).and_then(|((list, _), body)| Some((list, cast::name(body)?)));
         let rest = if container.is_some() { found.path.without_first(3) } else { found.path.clone() };
         let list = found.value.as_list().filter(|_| matches!(found.field.harmless, Harmless::All(_)));
         let facets: Vec<String> = match list {
@@ -55,7 +73,7 @@ pub fn privileges<'v, 'a>(spec: &'v Value<'a>) -> Vec<Privilege<'v, 'a>> {
             None => vec![rest.to_string()],
         };
         for facet in facets {
-            all.push(Privilege { path: found.path.clone(), field: found.field, value: found.value, container, facet });
+            all.push(Privilege { path: found.path.clone(), field: found.field, value: found.value, container, body, facet });
         }
     }
     // A volume is a privilege of each container that mounts it.
@@ -64,8 +82,7 @@ pub fn privileges<'v, 'a>(spec: &'v Value<'a>) -> Vec<Privilege<'v, 'a>> {
             let Some(name) = cast::name(container) else { continue };
             for mount in cast::mounts(container) {
                 let Some(volume) = cast::name_of_mount(mount) else { continue };
-                let base = reach::volume_path(volume);
-                for found in found.iter().filter(|found| found.path.starts_with(&base)) {
+                for found in of_volumes.get(volume).into_iter().flatten() {
                     let at = mount.get("mountPath").and_then(Value::as_str).unwrap_or_default();
                     let path = reach::container_path(list, name).join(Segment::Field("volumeMounts".into()));
                     let path = path.join(Segment::Item { key: "mountPath".into(), value: at.into() });
@@ -77,6 +94,7 @@ pub fn privileges<'v, 'a>(spec: &'v Value<'a>) -> Vec<Privilege<'v, 'a>> {
                         field: found.field,
                         value,
                         container: Some((list, name)),
+                        body: Some(container),
                         facet,
                     });
                 }
@@ -90,14 +108,13 @@ pub fn privileges<'v, 'a>(spec: &'v Value<'a>) -> Vec<Privilege<'v, 'a>> {
 /// that it brought.
 pub fn gained(spec: &Value<'_>, native: &HashSet<(ContainerList, String)>, preset: &Preset) -> Vec<Gained> {
     let all = privileges(spec);
-    let is_authors = |list: ContainerList, name: &str| {
-        let container = list.of(Some(spec)).iter().find(|container| cast::name(container) == Some(name));
-        native.contains(&(list, name.to_owned()))
-            && container.is_some_and(|container| !cast::is_system(preset, list, container))
+    let is_authors = |found: &&Privilege<'_, '_>| {
+        found.container.is_some_and(|(list, name)| native.contains(&(list, name.to_owned())))
+            && found.container.zip(found.body).is_some_and(|((list, _), body)| !cast::is_system(preset, list, body))
     };
     let had: BTreeSet<&str> = all
         .iter()
-        .filter(|found| found.container.is_some_and(|(list, name)| is_authors(list, name)))
+        .filter(is_authors)
         .map(|found| found.facet.as_str())
         .collect();
     all.iter()
@@ -116,10 +133,21 @@ pub fn gained(spec: &Value<'_>, native: &HashSet<(ContainerList, String)>, prese
 
 impl Privilege<'_, '_> {
     /// Whether one of these layers gave the pod this, with this value.
-    pub fn is_given_by(&self, spec: &Value<'_>, layers: &[&Layer], preset: &Preset) -> bool {
+    pub fn is_given_by(&self, layers: &[&Layer], preset: &Preset) -> bool {
         leaves(&self.path, self.value).into_iter().filter(|(_, value)| !self.is_harmless_item(value)).all(|(path, value)| {
-            layers.iter().any(|layer| said_by(layer, spec, preset, &path).iter().any(|said| holds(said, value)))
+            layers.iter().any(|layer| self.said_by(layer, preset, &path).iter().any(|said| holds(said, value)))
         })
+    }
+
+    /// What a layer's patch has at a path of the pod, for each of its items that means the place.
+    fn said_by<'l>(&self, layer: &'l Layer, preset: &Preset, path: &Path) -> Vec<&'l Value<'static>> {
+        let exact = path.without_first(1).find(&layer.patch.value);
+        let by_pattern = layer.patterns.iter().filter_map(|pattern| {
+            let ((list, _), body) = self.container.zip(self.body)?;
+            let fits = list == pattern.list && pattern.target.fits(preset, list, body);
+            if fits { path.without_first(3).find(&pattern.item.value) } else { None }
+        });
+        exact.into_iter().chain(by_pattern).collect()
     }
 
     fn is_harmless_item(&self, value: &Value<'_>) -> bool {
@@ -128,18 +156,6 @@ impl Privilege<'_, '_> {
             || (matches!(self.field.harmless, Harmless::All(_))
                 && self.field.harmless.holds(&Value::List(vec![value.clone()])))
     }
-}
-
-/// What a layer's patch has at a path of the pod, for each of its items that means the place.
-fn said_by<'l>(layer: &'l Layer, spec: &Value<'_>, preset: &Preset, path: &Path) -> Vec<&'l Value<'static>> {
-    let exact = path.without_first(1).find(&layer.patch.value);
-    let by_pattern = layer.patterns.iter().filter_map(|pattern| {
-        let [_, Segment::Field(list), Segment::Item { value: name, .. }, ..] = path.segments() else { return None };
-        let fits = list == pattern.list.as_str()
-            && pattern.containers(Some(spec), preset).any(|container| cast::name(container) == Some(name));
-        if fits { path.without_first(3).find(&pattern.item.value) } else { None }
-    });
-    exact.into_iter().chain(by_pattern).collect()
 }
 
 /// Whether what a layer says is a value, or a list that holds it.
@@ -156,11 +172,4 @@ fn leaves<'v, 'a>(path: &Path, value: &'v Value<'a>) -> Vec<(Path, &'v Value<'a>
         Value::List(items) if !items.is_empty() => items.iter().map(|item| (path.clone(), item)).collect(),
         value => vec![(path.clone(), value)],
     }
-}
-
-/// The container that a path is in.
-fn in_container<'v>(spec: &'v Value<'_>, path: &Path) -> Option<(ContainerList, &'v str)> {
-    let (list, name) = super::check::container_of(path)?;
-    let container = list.of(Some(spec)).iter().find(|container| cast::name(container) == Some(name))?;
-    Some((list, cast::name(container)?))
 }

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use super::*;
 use crate::{
     layers::Rules,
@@ -16,6 +18,7 @@ fn a_large_pod_that_a_step_hardly_changes_is_checked_without_looking_at_all_of_i
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].path.to_string(), "spec.containers[name=a].env[name=E7].value");
     let rules = Rules::built_in();
-    let scene = Scene { rules: &rules, preset: presets::named("job").unwrap() };
+    let given = HashSet::new();
+    let scene = Scene { rules: &rules, preset: presets::named("job").unwrap(), given: &given };
     assert_eq!(check(Some(&before), Some(&after), scene), []);
 }

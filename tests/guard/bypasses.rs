@@ -246,6 +246,25 @@ fn rules_of_an_admin() {
 }
 
 #[test]
+fn a_mount_that_a_layer_gives_another_container_is_not_the_steps() {
+    let layer = crate::support::default(
+        "containers: [{name: cacher, image: c, volumeMounts: [{name: node, mountPath: /n}]}]",
+    );
+    let step = with_step(plain(), "containers: [{name: build, volumeMounts: [{name: node, mountPath: /n}]}]");
+    for text in ["{}", "onViolation: Deny"] {
+        let found = made(&step, &[layer.clone(), rules(text)], &Policy::default()).unwrap_err();
+        assert!(found.contains("mounts volume node, whose hostPath a step may not use"), "{found}");
+    }
+    // The pod's own mount is no secret of anybody's.
+    let mut own = step;
+    own["spec"]["containers"][0]["volumeMounts"] = serde_json::json!([{"name": "node", "mountPath": "/m", "readOnly": true}]);
+    let read_only = "containers: [{name: build, volumeMounts: [{name: node, mountPath: /n, readOnly: true, subPath: x}]}]";
+    made(&with_step(own.clone(), read_only), &[], &Policy::default()).unwrap();
+    let found = made(&own, &[], &Policy::default()).unwrap_err();
+    assert!(found.contains("mounts volume node"), "{found}");
+}
+
+#[test]
 fn limits() {
     const RULES: &str = "limits: {\"containers[*].resources.limits.memory\": 2Gi, \"containers[*].resources.requests.cpu\": 1, \
                          activeDeadlineSeconds: 3600}";

@@ -4,9 +4,10 @@
 use std::{fmt::Write, sync::LazyLock};
 
 use super::{
-    Pattern,
+    Index, Membership, Pattern,
     privileged::{FIELDS, Harmless},
 };
+use crate::value::Path;
 
 /// One thing that a step may change.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,13 @@ pub static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
     #[allow(clippy::expect_used)]
     both.map(|path| Pattern::parse(&path).expect("the built-in list holds paths")).collect()
 });
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| Index::of(PATTERNS.iter()));
+
+/// Whether the table has a path.
+pub fn covers(path: &Path, who: &impl Membership) -> bool {
+    INDEX.candidates(path).any(|at| PATTERNS[at].covers(path, who))
+}
 
 /// A path below `containers` stands for the one below `initContainers` too.
 pub(super) fn for_both_lists(path: &str) -> Vec<String> {

@@ -12,7 +12,7 @@ pub mod privileged;
 use super::UnionList;
 use crate::schema::Quantity;
 
-pub use pattern::{Items, Membership, Pattern, Step};
+pub use pattern::{Index, Items, Membership, Pattern, Step};
 
 /// What a step may change: one step-rules ConfigMap, or the built-in list.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-use std::fmt;
+use std::{borrow::Cow, collections::HashMap, fmt};
 
 use crate::{
     presets::Role,
@@ -14,6 +14,8 @@ use crate::{
 pub struct Pattern {
     text: String,
     steps: Vec<Step>,
+    /// For each step the merge key of the list whose items it means.
+    keys: Vec<Option<&'static str>>,
     /// The type of what it means.
     ty: TypeId,
 }
@@ -67,14 +69,16 @@ impl Pattern {
         let fail = |what: String| format!("path {text:?}: {what}");
         let tokens = tokens(rest).map_err(|what| fail(what.to_owned()))?;
         let mut reader = Reader { ty: POD.pod_spec(), list: None, shown: String::from("the pod spec") };
-        let mut steps = Vec::with_capacity(tokens.len());
+        let (mut steps, mut keys) = (Vec::with_capacity(tokens.len()), Vec::with_capacity(tokens.len()));
         let last = tokens.len() - 1;
         for (at, token) in tokens.into_iter().enumerate() {
+            let key = reader.list.as_ref().and_then(|(_, key)| *key);
             if let Some(step) = reader.step(token, at == last).map_err(&fail)? {
+                keys.push(key.filter(|_| matches!(step, Step::Items(_))));
                 steps.push(step);
             }
         }
-        Ok(Self { text: rest.to_owned(), steps, ty: reader.ty })
+        Ok(Self { text: rest.to_owned(), steps, keys, ty: reader.ty })
     }
 
     /// As it is written, from the spec.
@@ -107,17 +111,25 @@ impl Pattern {
         if root != "spec" || rest.len() < self.steps.len() {
             return false;
         }
-        let mut list = "";
-        self.steps.iter().zip(rest).all(|(step, segment)| match (step, segment) {
-            (Step::Field(wanted), Segment::Field(name)) => {
-                list = name;
-                wanted == name
-            }
-            (Step::Items(items), Segment::Item { value: key, .. } | Segment::Field(key)) => {
-                who.is_member(list, items, key)
-            }
+        // Fields first: that is cheap, and most differ there.
+        let same_fields = self.steps.iter().zip(rest).all(|(step, segment)| match (step, segment) {
+            (Step::Field(wanted), Segment::Field(name)) => wanted == name,
+            (Step::Items(_), Segment::Item { .. } | Segment::Field(_)) => true,
             _ => false,
-        })
+        });
+        same_fields && {
+            let mut list = "";
+            self.steps.iter().zip(rest).all(|(step, segment)| match (step, segment) {
+                (Step::Items(items), Segment::Item { value: key, .. } | Segment::Field(key)) => {
+                    who.is_member(list, items, key)
+                }
+                (_, Segment::Field(name)) => {
+                    list = name;
+                    true
+                }
+                _ => false,
+            })
+        }
     }
 
     /// Whether there is a place that both mean, or that stands below one and is the other.
@@ -132,38 +144,103 @@ impl Pattern {
 
     /// All places in a spec that it means, with what stands there.
     pub fn find<'v, 'a>(&self, spec: &'v Value<'a>, who: &impl Membership) -> Vec<(Path, &'v Value<'a>)> {
-        let mut found = vec![(Path::field("spec"), spec)];
-        let (mut ty, mut key, mut list) = (POD.pod_spec(), None, "");
-        for step in &self.steps {
-            let mut next = Vec::new();
-            match step {
-                Step::Field(name) => {
-                    for (path, value) in found {
-                        if let Some(inner) = value.get(name).filter(|inner| !inner.is_null()) {
-                            next.push((path.join(Segment::Field(name.clone())), inner));
-                        }
-                    }
-                    (ty, key) = child(ty, name).unwrap_or((ty, None));
-                    list = name;
-                }
-                Step::Items(items) => {
-                    for (path, value) in found {
-                        inner(&path, value, key, &mut |path, name, value| {
-                            if who.is_member(list, items, name) {
-                                next.push((path, value));
-                            }
-                        });
-                    }
-                    ty = match POD.target(ty).1 {
-                        Type::Slice(item) | Type::Map(item) => *item,
-                        _ => ty,
-                    };
-                    key = None;
+        let mut found = Vec::new();
+        self.visit(0, spec, "", &mut Vec::with_capacity(self.steps.len()), who, &mut found);
+        found
+    }
+
+    /// Looks below a value that the first steps led to. Paths are made for what is found only, which is mostly nothing.
+    fn visit<'v, 'a>(
+        &self,
+        at: usize,
+        value: &'v Value<'a>,
+        list: &str,
+        way: &mut Vec<Part<'v>>,
+        who: &impl Membership,
+        out: &mut Vec<(Path, &'v Value<'a>)>,
+    ) {
+        let Some(step) = self.steps.get(at) else {
+            let mut path = Path::field("spec");
+            way.iter().for_each(|part| path.push(part.segment()));
+            out.push((path, value));
+            return;
+        };
+        match (step, value, self.keys[at]) {
+            (Step::Field(name), Value::Object(map), _) => {
+                if let Some((name, inner)) = map.position(name).and_then(|place| map.iter().nth(place))
+                    && !inner.is_null()
+                {
+                    way.push(Part::Field(name));
+                    self.visit(at + 1, inner, name, way, who, out);
+                    way.pop();
                 }
             }
-            found = next;
+            (Step::Items(items), Value::List(values), Some(key)) => {
+                for item in values {
+                    let Some(name) = item.get(key).and_then(Value::scalar_text) else { continue };
+                    if who.is_member(list, items, &name) {
+                        way.push(Part::Item(key, name));
+                        self.visit(at + 1, item, "", way, who, out);
+                        way.pop();
+                    }
+                }
+            }
+            (Step::Items(items), Value::Object(map), _) => {
+                for (name, inner) in map.iter().filter(|(_, inner)| !inner.is_null()) {
+                    if who.is_member(list, items, name) {
+                        way.push(Part::Field(name));
+                        self.visit(at + 1, inner, name, way, who, out);
+                        way.pop();
+                    }
+                }
+            }
+            _ => {}
         }
-        found
+    }
+}
+
+/// A step on the way to what a pattern finds.
+enum Part<'v> {
+    Field(&'v str),
+    Item(&'static str, Cow<'v, str>),
+}
+
+impl Part<'_> {
+    fn segment(&self) -> Segment {
+        match self {
+            Self::Field(name) => Segment::Field((*name).to_owned()),
+            Self::Item(key, name) => Segment::Item { key: (*key).to_owned(), value: name.clone().into_owned() },
+        }
+    }
+}
+
+/// Patterns in an order that finds those for a path quickly: by the field below an item, which is where they differ.
+#[derive(Debug)]
+pub struct Index {
+    by_third: HashMap<String, Vec<usize>>,
+    others: Vec<usize>,
+}
+
+impl Index {
+    /// An index of these patterns.
+    pub fn of<'p>(patterns: impl IntoIterator<Item = &'p Pattern>) -> Self {
+        let mut index = Self { by_third: HashMap::new(), others: Vec::new() };
+        for (at, pattern) in patterns.into_iter().enumerate() {
+            match pattern.steps.get(2) {
+                Some(Step::Field(name)) => index.by_third.entry(name.clone()).or_default().push(at),
+                _ => index.others.push(at),
+            }
+        }
+        index
+    }
+
+    /// The places, in the list that was given, of patterns that may cover a path of the pod.
+    pub fn candidates<'i>(&'i self, path: &Path) -> impl Iterator<Item = usize> + 'i {
+        let third = match path.segments().get(3) {
+            Some(Segment::Field(name)) => self.by_third.get(name),
+            _ => None,
+        };
+        third.into_iter().flatten().chain(&self.others).copied()
     }
 }
 
@@ -181,42 +258,6 @@ impl Items {
             Self::Glob(glob) => glob_matches(glob, key),
             Self::Name(name) => name == key,
         }
-    }
-}
-
-/// The items of a keyed list, or the entries of a map.
-fn inner<'v, 'a>(
-    path: &Path,
-    value: &'v Value<'a>,
-    key: Option<&str>,
-    out: &mut impl FnMut(Path, &str, &'v Value<'a>),
-) {
-    match (value, key) {
-        (Value::List(items), Some(key)) => {
-            for item in items {
-                let Some(name) = item.get(key).and_then(Value::scalar_text) else { continue };
-                let segment = Segment::Item { key: key.to_owned(), value: name.clone().into_owned() };
-                out(path.join(segment), &name, item);
-            }
-        }
-        (Value::Object(map), _) => {
-            for (name, value) in map.iter().filter(|(_, value)| !value.is_null()) {
-                out(path.join(Segment::Field(name.to_owned())), name, value);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// The type of a field, and the merge key of the list that it is.
-pub(super) fn child(ty: TypeId, field: &str) -> Option<(TypeId, Option<&'static str>)> {
-    match POD.target(ty).1 {
-        Type::Struct(fields) => {
-            let field = fields.field(field)?;
-            Some((field.ty, field.list_key()))
-        }
-        Type::Map(values) => Some((*values, None)),
-        _ => None,
     }
 }
 

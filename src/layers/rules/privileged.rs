@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use self::Harmless::{All, Never, NoToken, Not, Values};
-use super::{Items, Membership, Pattern, builtin::for_both_lists};
+use super::{Index, Items, Membership, Pattern, builtin::for_both_lists};
 use crate::value::{Path, Value};
 
 /// A field that gives privileges.
@@ -135,6 +135,8 @@ static PATTERNS: LazyLock<Vec<(Pattern, &'static Field)>> = LazyLock::new(|| {
     both.map(|(path, field)| (Pattern::parse(&path).expect("the table holds paths"), field)).collect()
 });
 
+static INDEX: LazyLock<Index> = LazyLock::new(|| Index::of(PATTERNS.iter().map(|(pattern, _)| pattern)));
+
 /// All items, whosever they are.
 pub struct Everything;
 
@@ -180,7 +182,8 @@ pub fn reached_by(allowed: &Pattern) -> Option<&'static Field> {
 /// Whether a change at a path of the pod gives privileges, or takes away what keeps them off. `after` is what stands there
 /// now, nothing where it was taken away.
 pub fn is_gained(path: &Path, after: Option<&Value<'_>>) -> bool {
-    PATTERNS.iter().filter(|(pattern, _)| pattern.covers(path, &Everything)).any(|(pattern, field)| match after {
+    let rows = INDEX.candidates(path).map(|at| &PATTERNS[at]).filter(|(pattern, _)| pattern.covers(path, &Everything));
+    rows.into_iter().any(|(pattern, field)| match after {
         // The row may mean something above, of which nothing is harmless but by its own value.
         Some(value) if path.segments().len() == pattern.steps().len() + 1 => !field.harmless.holds(value),
         Some(value) => !field.harmless.holds_within(value),

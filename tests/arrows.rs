@@ -48,8 +48,20 @@ const PURE_CRATES: &[&str] = &[
 ];
 
 /// The folders of the pure part.
-const PURE: &[&str] =
-    &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "guard", "admission", "explain", "lint", "names"];
+const PURE: &[&str] = &[
+    "value",
+    "yaml",
+    "schema",
+    "merge",
+    "diff",
+    "presets",
+    "layers",
+    "guard",
+    "admission",
+    "explain",
+    "lint",
+    "names",
+];
 
 /// Parts of the standard library that touch the world.
 const IMPURE_STD: &[&str] = &[

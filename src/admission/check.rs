@@ -65,7 +65,8 @@ fn faults(spec: Option<&Value<'_>>, other: Option<&Value<'_>>) -> Vec<Broken> {
     let names = LazyCell::new(|| {
         volumes.iter().filter_map(|volume| volume.get("name").and_then(Value::as_str)).collect::<BTreeSet<&str>>()
     });
-    let same_volumes = list(other, "volumes") == list(spec, "volumes") && is_same_list(volumes, items(other, "volumes"));
+    let same_volumes =
+        list(other, "volumes") == list(spec, "volumes") && is_same_list(volumes, items(other, "volumes"));
     if !same_volumes {
         volumes.iter().for_each(|volume| sources(volume, &mut found));
     }
@@ -137,7 +138,8 @@ fn variables(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
         if is_set("value") && is_set("valueFrom") {
             let name = variable.get("name").and_then(Value::as_str).unwrap_or_default();
             let path = item(&field(base, "env"), "name", name);
-            let what = "has value and valueFrom: write value: null or valueFrom: null beside the one that is meant".into();
+            let what =
+                "has value and valueFrom: write value: null or valueFrom: null beside the one that is meant".into();
             out.push(Broken { path: path.clone(), what, parts: vec![path] });
         }
     }
@@ -165,7 +167,8 @@ fn sources(volume: &Value<'_>, out: &mut Vec<Broken>) {
     if let (Some(first), Some(second)) = (kinds.next(), kinds.next()) {
         let name = map.get("name").and_then(Value::as_str).unwrap_or_default();
         let path = item(&field(&Path::field("spec"), "volumes"), "name", name);
-        let what = format!("has two sources, {first} and {second}: write {first}: null or {second}: null beside the other");
+        let what =
+            format!("has two sources, {first} and {second}: write {first}: null or {second}: null beside the other");
         out.push(Broken { path: path.clone(), what, parts: vec![path] });
     }
 }
@@ -225,10 +228,10 @@ mod tests {
                  much, annotation podlayer.dev/pod-spec-patch, line 4 column 16",
             ),
             (
-                "containers:\n- name: a\n  volumeMounts: [{name: vv, mountPath: /w}]",
+                "containers:\n- name: a\n  volumeMounts: [{name: cache, mountPath: /w}]",
                 "step: spec.containers[name=a].volumeMounts[mountPath=/w] mounts volume \"cache\", which the pod lacks: add it \
                  under volumes, or take the mount away with $patch: delete, annotation podlayer.dev/pod-spec-patch, line 3 \
-                 column 20",
+                 column 19",
             ),
             (
                 "volumes: [{name: v, $patch: delete}]",

@@ -132,7 +132,7 @@ pub(super) fn evaluate<'a>(
     let failed: BTreeMap<_, _> = std::mem::take(&mut settled.failed);
     for (id, complaint) in &failed {
         let unmatched = matches!(complaint.cause, Cause::Unmatched);
-        if matches!(complaint.cause, Cause::Gains { .. }) {
+        if matches!(complaint.cause, Cause::Gains(_)) {
             // Not left out: the pod comes again with the container that the layers made, and then it is its own.
             of_admin.push(complaint.into());
         } else if *id == LayerId::STEP {

@@ -10,7 +10,7 @@ use super::{Policy, judge::Fault};
 use crate::{
     guard::{self, Gained, Scene, Violation},
     layers::{
-        Cause, Complaint, Facts, Kind, Layer, LayerId, Rules, Snapshot, patterns,
+        Cause, Complaint, Facts, Forbidden, Kind, Layer, LayerId, Rules, Snapshot, patterns,
         rules::{OnViolation, PrivilegedFrom, privileged::Everything},
     },
     presets::{ContainerList, Preset},
@@ -134,7 +134,8 @@ impl<'a> Rails<'a> {
     /// The mounts that admins' layers gave the pod.
     fn given(&self, pod: &Value<'_>, layers: &[&Layer]) -> HashSet<Path> {
         let mount = |path: &Path| {
-            let [root, list, container, Segment::Field(field), mount @ Segment::Item { .. }, ..] = path.segments() else {
+            let [root, list, container, Segment::Field(field), mount @ Segment::Item { .. }, ..] = path.segments()
+            else {
                 return None;
             };
             let mut path = Path::root();
@@ -158,7 +159,8 @@ impl<'a> Rails<'a> {
         let mut also: Vec<Path> = all.iter().map(|violation| violation.path.clone()).collect();
         also.retain(|path| *path != first.path);
         let at = self.place(pod, layer, &first.path);
-        let cause = Cause::Rules { path: first.path.clone(), what: first.what.clone(), also, rules: self.title() };
+        let forbidden = Forbidden { path: first.path.clone(), what: first.what.clone(), also, rules: self.title() };
+        let cause = Cause::Rules(Box::new(forbidden));
         Complaint { cause, place: layer.place.clone(), at: Some(at) }
     }
 
@@ -206,7 +208,8 @@ impl<'a> Rails<'a> {
                     "may not be set by a step: a layer gives this container privileges ({}: {}) that the pod's own lack",
                     gain.privilege, gain.why
                 );
-                let cause = Cause::Gains { path: path.clone(), what, rules: self.title() };
+                let forbidden = Forbidden { path: path.clone(), what, also: Vec::new(), rules: self.title() };
+                let cause = Cause::Gains(Box::new(forbidden));
                 found.push((layer.id.clone(), Complaint { cause, place: layer.place.clone(), at: Some(at) }));
             }
         }

@@ -85,9 +85,8 @@ impl<'v, 'a> Walk<'v, 'a> {
             return;
         }
         let old = fields(from).filter(|(key, value)| is_field(key, value));
-        let new = fields(to).filter(|(key, value)| {
-            is_field(key, value) && from.is_none_or(|from| present(from.get(key)).is_none())
-        });
+        let new = fields(to)
+            .filter(|(key, value)| is_field(key, value) && from.is_none_or(|from| present(from.get(key)).is_none()));
         let keys: Vec<&str> = old.chain(new).map(|(key, _)| key).collect();
         for key in keys {
             let field = ty.and_then(|ty| child(ty, key));
@@ -218,8 +217,11 @@ mod tests {
                 r#"{"containers": [{"name": "a", "image": "x"}, {"name": "a"}]}"#,
                 "!containers",
             ),
-            (r#"{"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}"#, r#"{"volumes": [{"name": "v", "emptyDir": {}}]}"#,
-                "-volumes[name=v].hostPath.path +volumes[name=v].emptyDir"),
+            (
+                r#"{"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}"#,
+                r#"{"volumes": [{"name": "v", "emptyDir": {}}]}"#,
+                "-volumes[name=v].hostPath.path +volumes[name=v].emptyDir",
+            ),
             (r#"{"a": null}"#, "{}", ""),
             (r#"{"containers": []}"#, "{}", "-containers"),
             (r#"{"a": {"b": 1}}"#, r#"{"a": [1]}"#, "!a"),

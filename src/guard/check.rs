@@ -115,11 +115,7 @@ impl<'c, 'a> Check<'c, 'a> {
     fn paths(&mut self, changed: &[Change<'_, '_>]) {
         for change in changed {
             if self.allowed(&change.path, change.after) == Allowed::No {
-                let what = if change.moved {
-                    order(change.before)
-                } else {
-                    self.refusal(&change.path, change.after)
-                };
+                let what = if change.moved { order(change.before) } else { self.refusal(&change.path, change.after) };
                 self.fault(change.path.clone(), what);
             }
         }
@@ -164,10 +160,12 @@ impl<'c, 'a> Check<'c, 'a> {
         for list in ContainerList::ALL {
             let names: Vec<&str> = list.of(self.after).iter().filter_map(cast::name).collect();
             if self.rules.containers == Containers::No {
-                let added: Vec<&str> =
-                    names.iter().copied().filter(|name| self.cast.is_added(list, name)).collect();
+                let added: Vec<&str> = names.iter().copied().filter(|name| self.cast.is_added(list, name)).collect();
                 for name in added {
-                    self.fault(reach::container_path(list, name), "may not be added: the rules say containers: No".into());
+                    self.fault(
+                        reach::container_path(list, name),
+                        "may not be added: the rules say containers: No".into(),
+                    );
                 }
             }
             if list == ContainerList::InitContainers {
@@ -183,7 +181,8 @@ impl<'c, 'a> Check<'c, 'a> {
         if self.rules.allow.iter().any(|pattern| pattern.covers(&whole, &self.cast)) {
             return;
         }
-        let Some(last) = names.iter().rposition(|name| self.cast.is_system(list, name) && !self.cast.is_added(list, name))
+        let Some(last) =
+            names.iter().rposition(|name| self.cast.is_system(list, name) && !self.cast.is_added(list, name))
         else {
             return;
         };
@@ -409,9 +408,9 @@ impl<'c, 'a> Check<'c, 'a> {
                 found.push((path, over("is missing, so there is no limit; write at most"), &limit.text));
             }
         }
-        let found = found.into_iter().filter_map(|(path, what, most)| {
-            Some(Violation { path, what: what?, most: Some(most.clone()) })
-        });
+        let found = found
+            .into_iter()
+            .filter_map(|(path, what, most)| Some(Violation { path, what: what?, most: Some(most.clone()) }));
         let found: Vec<Violation> = found.collect();
         self.found.extend(found);
     }
@@ -496,13 +495,8 @@ impl Mounted {
     fn at_least(&self) -> impl Iterator<Item = Self> {
         let whole = || [String::new(), String::new()];
         let writable = Self { read_only: false, ..self.clone() };
-        [
-            Self { part: whole(), ..self.clone() },
-            Self { part: whole(), ..writable.clone() },
-            self.clone(),
-            writable,
-        ]
-        .into_iter()
+        [Self { part: whole(), ..self.clone() }, Self { part: whole(), ..writable.clone() }, self.clone(), writable]
+            .into_iter()
     }
 }
 

@@ -67,13 +67,21 @@ pub fn privileges<'v, 'a>(spec: &'v Value<'a>) -> Vec<Privilege<'v, 'a>> {
         let list = found.value.as_list().filter(|_| matches!(found.field.harmless, Harmless::All(_)));
         let facets: Vec<String> = match list {
             Some(items) => {
-                let beyond = items.iter().filter(|item| !found.field.harmless.holds(&Value::List(vec![(*item).clone()])));
+                let beyond =
+                    items.iter().filter(|item| !found.field.harmless.holds(&Value::List(vec![(*item).clone()])));
                 beyond.map(|item| format!("{rest}={}", item.as_str().unwrap_or_default())).collect()
             }
             None => vec![rest.to_string()],
         };
         for facet in facets {
-            all.push(Privilege { path: found.path.clone(), field: found.field, value: found.value, container, body, facet });
+            all.push(Privilege {
+                path: found.path.clone(),
+                field: found.field,
+                value: found.value,
+                container,
+                body,
+                facet,
+            });
         }
     }
     // A volume is a privilege of each container that mounts it.
@@ -112,11 +120,7 @@ pub fn gained(spec: &Value<'_>, native: &HashSet<(ContainerList, String)>, prese
         found.container.is_some_and(|(list, name)| native.contains(&(list, name.to_owned())))
             && found.container.zip(found.body).is_some_and(|((list, _), body)| !cast::is_system(preset, list, body))
     };
-    let had: BTreeSet<&str> = all
-        .iter()
-        .filter(is_authors)
-        .map(|found| found.facet.as_str())
-        .collect();
+    let had: BTreeSet<&str> = all.iter().filter(is_authors).map(|found| found.facet.as_str()).collect();
     all.iter()
         // Who may write may read.
         .filter(|found| !had.contains(found.facet.as_str()) && !had.contains(found.facet.trim_end_matches(READ_ONLY)))
@@ -134,9 +138,11 @@ pub fn gained(spec: &Value<'_>, native: &HashSet<(ContainerList, String)>, prese
 impl Privilege<'_, '_> {
     /// Whether one of these layers gave the pod this, with this value.
     pub fn is_given_by(&self, layers: &[&Layer], preset: &Preset) -> bool {
-        leaves(&self.path, self.value).into_iter().filter(|(_, value)| !self.is_harmless_item(value)).all(|(path, value)| {
-            layers.iter().any(|layer| self.said_by(layer, preset, &path).iter().any(|said| holds(said, value)))
-        })
+        leaves(&self.path, self.value).into_iter().filter(|(_, value)| !self.is_harmless_item(value)).all(
+            |(path, value)| {
+                layers.iter().any(|layer| self.said_by(layer, preset, &path).iter().any(|said| holds(said, value)))
+            },
+        )
     }
 
     /// What a layer's patch has at a path of the pod, for each of its items that means the place.

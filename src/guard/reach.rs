@@ -89,7 +89,9 @@ fn collect(value: &Value<'_>, field: &str, out: &mut BTreeSet<String>) {
             let of_secret = field == "secret" || field.ends_with("ecretRef") || field == "secretKeyRef";
             for (key, inner) in map.iter() {
                 match inner.as_str() {
-                    Some(name) if key == "secretName" || (of_secret && key == "name") => _ = out.insert(name.to_owned()),
+                    Some(name) if key == "secretName" || (of_secret && key == "name") => {
+                        _ = out.insert(name.to_owned())
+                    }
                     _ => collect(inner, key, out),
                 }
             }

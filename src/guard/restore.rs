@@ -127,11 +127,7 @@ mod tests {
             (before, "spec.a", before),
             (&before.replace(":1", ":2"), "spec.a", before),
             (&before.replace("\"a\":1,", "\"a\":1,\"s\":{\"t\":{\"u\":1}},"), "spec.s.t.u", before),
-            (
-                r#"{"spec":{"a":1,"containers":[{"name":"y","image":"j"}]}}"#,
-                "spec.containers[name=x].image",
-                before,
-            ),
+            (r#"{"spec":{"a":1,"containers":[{"name":"y","image":"j"}]}}"#, "spec.containers[name=x].image", before),
             (
                 &before.replace("[{", "[{\"name\":\"z\",\"image\":\"k\",\"tty\":true},{"),
                 "spec.containers[name=z].tty",

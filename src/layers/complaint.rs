@@ -77,28 +77,12 @@ pub enum Cause {
         /// Whose it is.
         why: &'static str,
     },
-    /// Guard rails forbid something that the layer does.
-    #[error("{path} {what}{}, {rules}", others(also))]
-    Rules {
-        /// The first thing.
-        path: Path,
-        /// What is wrong with it.
-        what: String,
-        /// The others.
-        also: Vec<Path>,
-        /// The rule set: `step-rules/ci`.
-        rules: String,
-    },
     /// A layer that guard rails hold chooses what runs in a container that another one gives privileges.
-    #[error("{path} {what}, {rules}")]
-    Gains {
-        /// What it sets.
-        path: Path,
-        /// Which privileges these are.
-        what: String,
-        /// The rule set: `step-rules/ci`.
-        rules: String,
-    },
+    #[error("{0}")]
+    Gains(Box<Forbidden>),
+    /// Guard rails forbid something that the layer does.
+    #[error("{0}")]
+    Rules(Box<Forbidden>),
     /// With the other layers it makes a pod that the API server would refuse.
     #[error("{path} {what}")]
     Broken {
@@ -121,6 +105,20 @@ pub enum Cause {
     Yaml(#[source] Box<yaml::Error>),
 }
 
+/// What guard rails forbid.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{path} {what}{}, {rules}", others(also))]
+pub struct Forbidden {
+    /// The first thing.
+    pub path: Path,
+    /// What is wrong with it.
+    pub what: String,
+    /// The others.
+    pub also: Vec<Path>,
+    /// The rule set: `step-rules/ci`.
+    pub rules: String,
+}
+
 /// Other paths behind the first.
 fn others(paths: &[Path]) -> String {
     const MOST: usize = 3;
@@ -134,10 +132,8 @@ impl Complaint {
     pub fn whereabouts(&self) -> String {
         let path = match &self.cause {
             Cause::Merge(error) => error.path.to_string(),
-            Cause::Broken { path, .. }
-            | Cause::Gains { path, .. }
-            | Cause::Protected { path, .. }
-            | Cause::Rules { path, .. } => path.to_string(),
+            Cause::Broken { path, .. } | Cause::Protected { path, .. } => path.to_string(),
+            Cause::Gains(forbidden) | Cause::Rules(forbidden) => forbidden.path.to_string(),
             Cause::Schema(finding) => finding.path.to_string(),
             _ => String::new(),
         };

@@ -29,7 +29,7 @@ pub mod trail;
 pub mod unite;
 
 pub use book::{Book, Standing, State};
-pub use complaint::{Cause, Complaint, Place};
+pub use complaint::{Cause, Complaint, Forbidden, Place};
 pub use layer::{Kind, Layer, LayerId};
 pub use metadata::MetadataPatch;
 pub use options::{AbsentContainers, Apply, Mode, Options};

@@ -3,8 +3,8 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Apply, Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Rules, Selector,
-    fill, patterns, trail,
+    Apply, Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Rules, Selector, fill,
+    patterns, trail,
 };
 use crate::{
     merge, names,
@@ -91,8 +91,7 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
 }
 
 /// The keys of the data; a layer has the first four, step-rules have `match` and the last.
-const KEYS: [&str; 5] =
-    [names::KEY_PATCH, names::KEY_METADATA, names::KEY_MATCH, names::KEY_OPTIONS, names::KEY_RULES];
+const KEYS: [&str; 5] = [names::KEY_PATCH, names::KEY_METADATA, names::KEY_MATCH, names::KEY_OPTIONS, names::KEY_RULES];
 
 /// Which of [`KEYS`] a kind has.
 fn keys(kind: Kind) -> impl Iterator<Item = &'static str> {
@@ -137,7 +136,9 @@ impl<'s> Reader<'s> {
                 );
                 self.complain(format!("label {}: unknown kind of layer {other:?}{hint}", names::LAYER));
             }
-            (None, _) => self.complain(format!("label {} is missing, write default, class or step-rules", names::LAYER)),
+            (None, _) => {
+                self.complain(format!("label {} is missing, write default, class or step-rules", names::LAYER))
+            }
         }
         Kind::Default
     }

@@ -65,8 +65,10 @@ impl Snapshot {
             let key = |layer: &Arc<Layer>| (layer.id.kind, layer.namespace.clone(), layer.order, layer.id.name.clone());
             key(a).cmp(&key(b))
         });
-        let mut snapshot =
-            Self { reads_metadata: sorted.iter().any(|l| l.id.kind != Kind::StepRules && l.selector.reads_metadata()), ..Self::default() };
+        let mut snapshot = Self {
+            reads_metadata: sorted.iter().any(|l| l.id.kind != Kind::StepRules && l.selector.reads_metadata()),
+            ..Self::default()
+        };
         let mut seen: HashMap<(LayerId, Option<String>), String> = HashMap::new();
         for layer in sorted {
             let key = (layer.id.clone(), layer.namespace.clone());

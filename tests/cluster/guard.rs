@@ -52,16 +52,27 @@ fn a_step_is_held_by_the_rules_for_its_pod() {
     webhook.layer(plane, "steps", &labels, &BTreeMap::from([("match", matching.as_str()), ("rules", text)]));
     webhook.wait_for("steps", "good");
     for (name, step, wanted) in [
-        ("image", "containers: [{name: container-0, image: evil:1}]", "spec.containers[name=container-0].image is an image"),
+        (
+            "image",
+            "containers: [{name: container-0, image: evil:1}]",
+            "spec.containers[name=container-0].image is an image",
+        ),
         ("memory", "containers: [{name: container-0, resources: {limits: {memory: 4Gi}}}]", "is above 2Gi"),
         ("removed", "containers: [{name: container-0, resources: {limits: {memory: null}}}]", "was taken away"),
-        ("request", "containers: [{name: container-0, resources: {requests: {memory: 1.5Gi}}}]", "above limits.memory of 1Gi"),
+        (
+            "request",
+            "containers: [{name: container-0, resources: {requests: {memory: 1.5Gi}}}]",
+            "above limits.memory of 1Gi",
+        ),
     ] {
         let refused = create(name, step);
         assert!(!refused.ok && refused.stderr.contains(wanted), "{step}: {}", refused.stderr);
         assert!(refused.stderr.contains("annotation podlayer.dev/pod-spec-patch, line 1"), "{}", refused.stderr);
     }
-    let made = create("allowed", "tolerations: [{key: spot, operator: Exists}]\ncontainers: [{name: container-0, image: own:2}]");
+    let made = create(
+        "allowed",
+        "tolerations: [{key: spot, operator: Exists}]\ncontainers: [{name: container-0, image: own:2}]",
+    );
     assert!(made.ok, "{}", made.stderr);
     let pod = pod_of(plane, &namespace, "allowed");
     assert_eq!(pod["spec"]["containers"][0]["image"], "own:2");
@@ -87,11 +98,20 @@ fn with_layers_only_a_pod_has_no_privilege_of_its_own() {
         plane.kubectl_in(&["create", "-f", "-"], &job)
     };
     let refused = create("forged", &spec(json!({"hostPID": true})));
-    assert!(!refused.ok && refused.stderr.contains("spec.hostPID gives privileges (the node's processes)"), "{}", refused.stderr);
+    assert!(
+        !refused.ok && refused.stderr.contains("spec.hostPID gives privileges (the node's processes)"),
+        "{}",
+        refused.stderr
+    );
     let made = create("plain", &spec(json!({})));
     assert!(made.ok, "{}", made.stderr);
     pod_of(plane, &namespace, "plain");
-    webhook.layer(plane, "host", &json!({"podlayer.dev/layer": "default"}), &BTreeMap::from([("podSpecPatch", "hostPID: true")]));
+    webhook.layer(
+        plane,
+        "host",
+        &json!({"podlayer.dev/layer": "default"}),
+        &BTreeMap::from([("podSpecPatch", "hostPID: true")]),
+    );
     webhook.wait_for("host", "good");
     let made = create("given", &spec(json!({})));
     assert!(made.ok, "{}", made.stderr);

@@ -47,7 +47,8 @@ fn a_container_that_a_layer_gives_privileges_is_not_the_steps_to_fill() {
     made(&with_step(plain(), "containers: [{name: db, image: db}]"), &[all], &Policy::default()).unwrap();
     // An admin may mean it.
     let meant = source("step-rules", "ci", "", &[("rules", "allow: [\"@builtin\", \"containers[dind].env\"]")]);
-    made(&asking("containers: [{name: dind, env: [{name: A, value: x}]}]"), &[class(), meant], &Policy::default()).unwrap();
+    made(&asking("containers: [{name: dind, env: [{name: A, value: x}]}]"), &[class(), meant], &Policy::default())
+        .unwrap();
 }
 
 /// What the containers that the author or the step fills have beyond any pod's.

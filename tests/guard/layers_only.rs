@@ -46,14 +46,17 @@ fn only_a_layer_of_an_admin_gives_privileges() {
     };
     assert!(refused(&account("admin"), &[]).contains("spec.serviceAccountName gives privileges"));
     made(&account("admin"), &[default("serviceAccountName: ci")], &strict()).unwrap();
-    let fills = source("default", "base", "", &[("podSpecPatch", "serviceAccountName: ci"), ("options", "apply: IfAbsent")]);
+    let fills =
+        source("default", "base", "", &[("podSpecPatch", "serviceAccountName: ci"), ("options", "apply: IfAbsent")]);
     assert!(refused(&account("admin"), &[fills]).contains("spec.serviceAccountName gives privileges"));
 }
 
 #[test]
 fn a_step_gives_none_even_where_its_rules_let_it() {
     let sources = |more: &str| {
-        vec![rules(&format!("privileged: true\nallow: [\"@builtin\", hostNetwork, \"containers[*].securityContext\"]{more}"))]
+        vec![rules(&format!(
+            "privileged: true\nallow: [\"@builtin\", hostNetwork, \"containers[*].securityContext\"]{more}"
+        ))]
     };
     let step = with_step(harmless(), "hostNetwork: true");
     made(&step, &sources(""), &Policy::default()).unwrap();
@@ -101,7 +104,10 @@ fn layers_of_a_namespace_count_only_where_it_is_trusted() {
     let pod = made(&harmless(), std::slice::from_ref(&own), &Policy::default()).unwrap();
     assert_eq!(pod["spec"]["hostNetwork"], Value::Null);
     let stamp = pod["metadata"]["annotations"]["podlayer.dev/applied"].as_str().unwrap();
-    assert!(stamp.contains("namespace-default/own") && stamp.contains("spec.hostNetwork may not be changed"), "{stamp}");
+    assert!(
+        stamp.contains("namespace-default/own") && stamp.contains("spec.hostNetwork may not be changed"),
+        "{stamp}"
+    );
     let allowed = source("default", "own", "ci", &[("podSpecPatch", "activeDeadlineSeconds: 60")]);
     assert_eq!(made(&harmless(), &[allowed], &strict()).unwrap()["spec"]["activeDeadlineSeconds"], 60);
 }

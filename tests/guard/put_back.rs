@@ -30,7 +30,8 @@ fn what_is_not_allowed_is_put_back_and_the_rest_stays() {
     assert_eq!(made["spec"], wanted);
     let stamp = stamp(&made);
     assert_eq!(stamp["layers"], json!(["step"]));
-    let whys: Vec<&str> = stamp["skipped"].as_array().unwrap().iter().map(|skip| skip["why"].as_str().unwrap()).collect();
+    let whys: Vec<&str> =
+        stamp["skipped"].as_array().unwrap().iter().map(|skip| skip["why"].as_str().unwrap()).collect();
     assert!(whys[2].starts_with("spec.hostNetwork put back: may not be changed by a step"), "{whys:?}");
     assert!(whys.iter().any(|why| why.starts_with("spec.containers[name=db]")), "{whys:?}");
     let provenance = made["metadata"]["annotations"]["podlayer.dev/provenance"].as_str().unwrap();
@@ -51,7 +52,8 @@ fn what_was_taken_away_or_moved_comes_back() {
 
 #[test]
 fn amounts_are_clamped_and_only_amounts() {
-    let text = "{onViolation: Clamp, limits: {\"containers[*].resources.limits.memory\": 2Gi, activeDeadlineSeconds: 60}}";
+    let text =
+        "{onViolation: Clamp, limits: {\"containers[*].resources.limits.memory\": 2Gi, activeDeadlineSeconds: 60}}";
     let step = "containers: [{name: build, resources: {limits: {memory: 8Gi, cpu: 9}}}, {name: db, image: db}]";
     let made_pod = settled(&with_step(plain(), step), text);
     let container = |name: &str| {

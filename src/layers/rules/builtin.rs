@@ -31,7 +31,10 @@ pub const TABLE: &[Entry] = &[
     entry("containers[*].args", "where the preset doesn't protect it"),
     entry("containers[*].resources", "not `claims`"),
     entry("containers[*].workingDir", "where the preset doesn't protect it"),
-    entry("containers[*].volumeMounts", "not over a mount of the CI system's, and only of volumes that the step could make"),
+    entry(
+        "containers[*].volumeMounts",
+        "not over a mount of the CI system's, and only of volumes that the step could make",
+    ),
     entry("containers[@system].resources", "not `claims`"),
     entry("containers[+].image", ""),
     entry("containers[+].imagePullPolicy", ""),

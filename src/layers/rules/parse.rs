@@ -60,8 +60,7 @@ impl Rules {
                 .map_err(|error| fields.complaint(format!("rules.unionLists: {error}"), entry.marks.at))
         };
         let containers = [("Add", Containers::Add), ("No", Containers::No)];
-        let on_violation =
-            [("Clamp", OnViolation::Clamp), ("Deny", OnViolation::Deny), ("Drop", OnViolation::Drop)];
+        let on_violation = [("Clamp", OnViolation::Clamp), ("Deny", OnViolation::Deny), ("Drop", OnViolation::Drop)];
         let from = [("Anyone", PrivilegedFrom::Anyone), ("LayersOnly", PrivilegedFrom::LayersOnly)];
         Ok(Self {
             allow,
@@ -99,7 +98,8 @@ fn path(fields: &Fields<'_>, key: &str, text: &str, entry: Entry<'_>) -> Result<
 fn limit(fields: &Fields<'_>, text: &str, entry: Entry<'_>) -> Result<Limit, Complaint> {
     let path = path(fields, "limits", text, entry)?;
     if !path.is_amount() {
-        let text = format!("rules.limits: {text:?} is no amount, write a path such as containers[*].resources.limits.cpu");
+        let text =
+            format!("rules.limits: {text:?} is no amount, write a path such as containers[*].resources.limits.cpu");
         return Err(fields.complaint(text, entry.marks.shown()));
     }
     let most = Quantity::of(entry.value)

@@ -76,7 +76,11 @@ pub const FIELDS: &[Field] = &[
     field("securityContext.sysctls", Never, "kernel settings"),
     field("securityContext.windowsOptions", Never, "another user, or the host"),
     field("containers[*].securityContext.privileged", Values(&["false"]), "everything on the node"),
-    field("containers[*].securityContext.allowPrivilegeEscalation", Values(&["false"]), "more than it was started with"),
+    field(
+        "containers[*].securityContext.allowPrivilegeEscalation",
+        Values(&["false"]),
+        "more than it was started with",
+    ),
     field("containers[*].securityContext.capabilities.add", All(BASELINE), "more than any container has"),
     field("containers[*].securityContext.runAsUser", Not("0"), "root"),
     field("containers[*].securityContext.runAsGroup", Not("0"), "root's group"),

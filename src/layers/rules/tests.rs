@@ -38,7 +38,10 @@ fn what_is_wrong_is_refused_with_what_to_write() {
         ("allow: [\"containers[+].env\"]", "[+] stands in the built-in list only, write [*]"),
         ("allow: [\"containers[*\"]", "a bracket is not closed"),
         ("allow: [spec]", "write the fields of the spec"),
-        ("allow: [hostNetwork]", "\"hostNetwork\" gives privileges (hostNetwork: the node's network), write privileged"),
+        (
+            "allow: [hostNetwork]",
+            "\"hostNetwork\" gives privileges (hostNetwork: the node's network), write privileged",
+        ),
         ("allow: [volumes]", "gives privileges (volumes[*].hostPath"),
         ("allow: [\"spec.containers[*]\"]", "gives privileges"),
         ("allow: [\"initContainers[x].securityContext\"]", "gives privileges"),
@@ -53,14 +56,15 @@ fn what_is_wrong_is_refused_with_what_to_write() {
         assert!(error.contains(wanted), "{text}: {error}");
     }
     assert!(read("allow: [hostNetwork, \"containers[*]\"]\nprivileged: true").is_ok());
-    assert!(read("allow: [\"volumes[*].projected\", \"containers[*].securityContext.readOnlyRootFilesystem\"]").is_ok());
+    assert!(
+        read("allow: [\"volumes[*].projected\", \"containers[*].securityContext.readOnlyRootFilesystem\"]").is_ok()
+    );
 }
 
 #[test]
 fn patterns_cover_what_is_below_them_and_find_what_they_mean() {
-    let covers = |pattern: &str, path: &str| {
-        Pattern::parse(pattern).unwrap().covers(&Path::parse(path).unwrap(), &Everything)
-    };
+    let covers =
+        |pattern: &str, path: &str| Pattern::parse(pattern).unwrap().covers(&Path::parse(path).unwrap(), &Everything);
     assert!(covers("containers[*].env", "spec.containers[name=a].env[name=X].value"));
     assert!(covers("spec.containers[name=a].env", "spec.containers[name=a].env"));
     assert!(!covers("containers[*].env", "spec.initContainers[name=a].env"));
@@ -131,5 +135,8 @@ fn the_page_about_guard_rails_has_the_tables() {
         std::fs::write(file, format!("{head}{START}{wanted}{END}{tail}")).unwrap();
         return;
     }
-    assert!(found == wanted, "docs/guard-rails.md is out of date: PODLAYER_WRITE_DOCS=1 cargo test --lib layers::rules");
+    assert!(
+        found == wanted,
+        "docs/guard-rails.md is out of date: PODLAYER_WRITE_DOCS=1 cargo test --lib layers::rules"
+    );
 }

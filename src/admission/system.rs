@@ -1,7 +1,7 @@
 //! What is the CI system's own in a pod: containers that its controller finds by name, the commands that start its
 //! agent. No layer may change it, whoever wrote the layer; which it is stands in the presets.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use crate::{
     layers::Cause,
@@ -14,6 +14,8 @@ pub(super) struct System<'a> {
     protected: &'static Protected,
     spec: Vec<Option<Value<'a>>>,
     containers: Vec<Own<'a>>,
+    /// Where each stands there, by its list and name.
+    places: [HashMap<String, usize>; 2],
 }
 
 /// A container of the CI system.
@@ -30,18 +32,23 @@ impl<'a> System<'a> {
     pub(super) fn of(preset: &'static Preset, original: &Value<'a>) -> Option<Self> {
         let protected = &preset.protected;
         let spec = original.get("spec");
-        (!protected.is_empty()).then(|| Self {
-            protected,
-            spec: protected.spec.iter().map(|field| spec.and_then(|spec| spec.get(field)).cloned()).collect(),
-            containers: found(protected, spec)
-                .map(|(list, name, container)| Own {
-                    list,
-                    name: name.to_owned(),
-                    fields: protected.fields.iter().map(|field| container.get(field).cloned()).collect(),
-                    env: variables(protected, container).cloned().collect(),
-                })
-                .collect(),
-        })
+        if protected.is_empty() {
+            return None;
+        }
+        let containers: Vec<Own<'a>> = found(protected, spec)
+            .map(|(list, name, container)| Own {
+                list,
+                name: name.to_owned(),
+                fields: protected.fields.iter().map(|field| container.get(field).cloned()).collect(),
+                env: variables(protected, container).cloned().collect(),
+            })
+            .collect();
+        let mut places = [HashMap::new(), HashMap::new()];
+        for (at, own) in containers.iter().enumerate() {
+            places[own.list as usize].insert(own.name.clone(), at);
+        }
+        let spec = protected.spec.iter().map(|field| spec.and_then(|spec| spec.get(field)).cloned()).collect();
+        Some(Self { protected, spec, containers, places })
     }
 
     /// Compares with the pod after a layer.
@@ -65,12 +72,13 @@ impl<'a> System<'a> {
                 return fault(vec![field(name)]);
             }
         }
-        let mut missing: Vec<&Own<'_>> = self.containers.iter().collect();
+        let mut seen = vec![false; self.containers.len()];
         for (list, name, now) in found(self.protected, spec) {
-            let Some(at) = missing.iter().position(|own| own.list == list && own.name == name) else {
+            let Some(at) = self.places[list as usize].get(name).copied() else {
                 return fault(container(list, name));
             };
-            let own = missing.remove(at);
+            seen[at] = true;
+            let own = &self.containers[at];
             let mut path = container(list, name);
             let fields = self.protected.fields.iter().zip(&own.fields);
             if let Some((changed, _)) = fields.into_iter().find(|(key, before)| now.get(key) != before.as_ref()) {
@@ -82,8 +90,8 @@ impl<'a> System<'a> {
                 return fault(path);
             }
         }
-        match missing.first() {
-            Some(own) => fault(container(own.list, &own.name)),
+        match self.containers.iter().zip(seen).find(|(_, seen)| !seen) {
+            Some((own, _)) => fault(container(own.list, &own.name)),
             None => Ok(()),
         }
     }

@@ -68,7 +68,7 @@ fn words<T: Copy + Send + Sync + 'static>(choices: &'static [(&'static str, T)])
         .map(move |word| choices.iter().find(|(known, _)| *known == word).map_or(choices[0].1, |(_, choice)| *choice))
 }
 
-fn preset() -> impl TypedValueParser<Value = String> {
+pub(super) fn preset() -> impl TypedValueParser<Value = String> {
     PossibleValuesParser::new(presets::all().iter().map(|preset| preset.name.as_str()))
 }
 

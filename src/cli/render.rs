@@ -11,6 +11,7 @@ use super::{
 use crate::{
     admission::{Verdict, trace},
     explain::Explanation,
+    names, presets,
 };
 
 /// Flags of `render`.
@@ -69,7 +70,16 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
             return Ok(Outcome::Findings);
         }
         Verdict::Untouched => {
-            note(&format!("{name} is not opted in: it lacks the label {}: \"true\"", crate::names::ENABLED));
+            let text = object.pod_text()?;
+            let pod = object.pod(&text)?;
+            let facts = pod.facts(&namespace);
+            let preset = presets::of(|key| facts.label(key));
+            // The last one is for whatever opts in by itself.
+            let hint = match preset.selects(|key| facts.label(key)) {
+                true => format!(", or name its CI system: --presets {}", preset.name),
+                false => String::new(),
+            };
+            note(&format!("{name} is not opted in: it lacks the label {}: \"true\"{hint}", names::ENABLED));
         }
         Verdict::Allowed => {}
     }

@@ -74,16 +74,28 @@ impl Filling<'_> {
     pub fn cut<'a>(&self, patch: Value<'a>, pod: &Value<'_>) -> Value<'a> {
         let Some(spec) = pod.get("spec").and_then(Value::as_object) else { return patch };
         let Value::Object(map) = patch else { return Value::Object(Map::new()) };
-        let mut cut = Cut { filling: self, limits: LimitRanger::of(pod), spec, path: Path::root() };
+        // Only patterns of earlier layers ask for containers.
+        let wanted = self.earlier.iter().any(|layer| !layer.patterns.is_empty());
+        let containers = if wanted { by_name(pod.get("spec")) } else { HashMap::new() };
+        let mut cut = Cut { filling: self, limits: LimitRanger::of(pod), containers, path: Path::root() };
         Value::Object(cut.fields(map, spec, POD.pod_spec()))
     }
+}
+
+fn by_name<'p>(spec: Option<&'p Value<'p>>) -> HashMap<(&'static str, &'p str), &'p Value<'p>> {
+    let of_list = |list: ContainerList| {
+        let named = move |item: &'p Value<'p>| Some(((list.as_str(), item.get("name")?.as_str()?), item));
+        list.of(spec).iter().filter_map(named)
+    };
+    ContainerList::ALL.into_iter().flat_map(of_list).collect()
 }
 
 /// One patch being cut down.
 struct Cut<'c, 'p> {
     filling: &'c Filling<'c>,
     limits: LimitRanger<'p>,
-    spec: &'p Map<'p>,
+    /// The pod's containers, to find by list and name.
+    containers: HashMap<(&'static str, &'p str), &'p Value<'p>>,
     /// Where in the spec.
     path: Path,
 }
@@ -221,10 +233,9 @@ impl Cut<'_, '_> {
             let [Segment::Field(list), Segment::Item { value: name, .. }, ..] = self.path.segments() else {
                 return false;
             };
-            let items = self.spec.get(list).and_then(Value::as_list).unwrap_or_default();
-            let container = items.iter().find(|item| item.get("name").and_then(Value::as_str) == Some(name));
+            let container = || self.containers.get(&(pattern.list.as_str(), name.as_str()));
             pattern.list.as_str() == list
-                && container.is_some_and(|item| pattern.target.fits(self.filling.preset, pattern.list, item))
+                && container().is_some_and(|item| pattern.target.fits(self.filling.preset, pattern.list, item))
                 && self.path.without_first(2).find(&pattern.item.value).is_some_and(means)
         };
         self.filling
@@ -321,9 +332,10 @@ impl<'p> LimitRanger<'p> {
         else {
             return false;
         };
-        self.0.iter().any(|(in_list, container, of_kind, of_resource)| {
-            in_list.as_str() == list && container == name && of_kind == kind && of_resource == resource
-        })
+        let list = ContainerList::ALL.into_iter().find(|known| known.as_str() == list);
+        let kind = ["requests", "limits"].into_iter().find(|known| known == kind);
+        let (Some(list), Some(kind)) = (list, kind) else { return false };
+        self.0.contains(&(list, name.as_str(), kind, resource.as_str()))
     }
 }
 

@@ -263,8 +263,10 @@ impl Pattern {
     fn cause(&self, preset: &Preset, spec: Option<&Value<'_>>) -> Cause {
         let hint = match &self.target {
             Target::Role(_) => {
-                let known: Vec<String> = preset.roles.keys().map(|role| format!("@{}", role.as_str())).collect();
-                format!("; pods of the preset {} have {}", preset.name, known.join(", "))
+                let known = preset.roles.iter().filter(|(_, members)| !members.rules(self.list).is_empty());
+                let known: Vec<String> = known.map(|(role, _)| format!("@{}", role.as_str())).collect();
+                let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+                format!("; in {} a pod of the preset {} can have {known}", self.list.as_str(), preset.name)
             }
             Target::Every | Target::Glob(_) => {
                 let names: Vec<&str> =
@@ -350,8 +352,8 @@ pub fn expanded<'a>(layer: &'a Layer, spec: Option<&Value<'_>>, preset: &Preset)
     for pattern in &layer.patterns {
         for container in pattern.containers(spec, preset) {
             let Some(name) = container.get("name").and_then(Value::as_str) else { continue };
-            let patch = in_list(pattern.list, vec![pattern.item_for(name)]);
-            let borne = trail::borne_out(&patch, POD.pod_spec(), &MetadataPatch::default(), &layer.options, spec, None);
+            let item = &pattern.item.value;
+            let borne = trail::borne_out_of_container(item, pattern.list, &layer.options, container);
             for (assertion, borne) in pattern.assertions.iter().zip(borne) {
                 let mut path = Path::field("spec");
                 path.push(Segment::Field(pattern.list.as_str().to_owned()));

@@ -100,6 +100,13 @@ impl Selector {
         Err(Complaint { cause: Cause::Config(text), place: place.clone(), at: Some(at) })
     }
 
+    /// The labels that a pod must have.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        let wants = |expression: &&Expression| matches!(expression.operator, Operator::Exists | Operator::In);
+        let expressions = self.expressions.iter().filter(wants).map(|expression| expression.key.as_str());
+        self.labels.iter().map(|(key, _)| key.as_str()).chain(expressions)
+    }
+
     /// Whether it looks at labels or annotations, which a layer can change.
     pub fn reads_metadata(&self) -> bool {
         !(self.labels.is_empty() && self.expressions.is_empty() && self.annotations.is_empty())

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use super::{Apply, MetadataPatch, Options};
 use crate::{
+    presets::ContainerList,
     schema::{
         POD, Type, TypeId,
         defaults::{is_default_item, same},
@@ -60,13 +61,8 @@ pub fn borne_out(
 ) -> Vec<bool> {
     let mut out = Vec::new();
     let node = Node { value: patch, marks: None, ty: Some(root), result: pod_spec, field: "" };
-    let fills = options.apply == Apply::IfAbsent;
-    let unites = !options.union_lists.is_empty();
-    walk_root(node, &mut None, &mut |leaf| {
-        let node = leaf.node;
-        let is_own = || node.result.is_some_and(|result| is_own(&node, result, unites));
-        out.push(if fills { is_own() } else { leaf.set == node.result.is_some() });
-    });
+    let judge = Judge::of(options);
+    walk_root(node, &mut None, &mut |leaf| out.push(judge.borne(&leaf)));
     for (kind, entries) in metadata.kinds() {
         let map = pod_metadata.and_then(|metadata| metadata.get(kind));
         out.extend(entries.iter().map(|entry| {
@@ -75,6 +71,47 @@ pub fn borne_out(
         }));
     }
     out
+}
+
+/// The same for what an item of a list of containers asserts of one of them.
+pub(super) fn borne_out_of_container(
+    item: &Value<'_>,
+    list: ContainerList,
+    options: &Options,
+    container: &Value<'_>,
+) -> Vec<bool> {
+    let mut out = Vec::new();
+    let item_ty = child(POD.pod_spec(), list.as_str()).and_then(|(list, _)| match POD.target(list).1 {
+        Type::Slice(item) => Some(*item),
+        _ => None,
+    });
+    let node = Node { value: item, marks: None, ty: item_ty, result: Some(container), field: list.as_str() };
+    let judge = Judge::of(options);
+    walk_item(node, "name", &mut None, &mut |leaf| out.push(judge.borne(&leaf)));
+    out
+}
+
+/// What it takes for a leaf to be borne out.
+#[derive(Clone, Copy)]
+struct Judge {
+    /// The layer only fills in.
+    fills: bool,
+    /// It adds to some lists.
+    unites: bool,
+}
+
+impl Judge {
+    fn of(options: &Options) -> Self {
+        Self { fills: options.apply == Apply::IfAbsent, unites: !options.union_lists.is_empty() }
+    }
+
+    fn borne(self, leaf: &Leaf<'_, '_>) -> bool {
+        let node = &leaf.node;
+        match self.fills {
+            true => node.result.is_some_and(|result| is_own(node, result, self.unites)),
+            false => leaf.set == node.result.is_some(),
+        }
+    }
 }
 
 /// One place in the patch, and in the pod if it has it.

@@ -1,6 +1,6 @@
 //! What podlayer knows of each CI system: which pods are its, which containers play which role, what nobody may touch.
 //!
-//! A preset is data, in one file beside this one; adding one means a file and its name in [`FILES`]. Every preset is
+//! A preset is data, in one file beside this one; adding one means a file and its name in `FILES`. Every preset is
 //! known always, so that roles and protection hold for every opted-in pod; the flag `--presets` says which of them opt
 //! pods in by themselves.
 
@@ -19,7 +19,7 @@ use crate::{
 
 pub use containers::{ContainerList, Members, Role, Rule};
 pub use docs::{json, markdown, table};
-pub use preset::{ClassSource, Denial, Preset, Protected, Reserved, Trap, Unforgeable};
+pub use preset::{After, ClassSource, Denial, Except, Preset, Protected, Reserved, Trap, Unforgeable, Variable};
 
 /// The data, in the order in which a pod is looked for in it: the first whose selectors fit is the pod's.
 const FILES: &[&str] = &[

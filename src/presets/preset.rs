@@ -119,7 +119,7 @@ pub struct Trap {
     pub init_container: Option<After>,
     /// A patch adds a container.
     #[serde(default)]
-    pub container: bool,
+    pub container: Option<Except>,
     /// A patch sets such a variable elsewhere than it should.
     #[serde(default)]
     pub env: Option<Variable>,
@@ -140,6 +140,15 @@ pub struct Trap {
 pub struct After {
     /// The name of that container.
     pub after: String,
+}
+
+/// Containers that are the CI system's, so that a patch that gives one an image adds none.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Except {
+    /// Their names (globs), besides those that play a role by their name.
+    #[serde(default)]
+    pub not: Vec<String>,
 }
 
 /// Variables that count in one container only.

@@ -53,6 +53,7 @@ pub const DEFAULTS: &[ServerDefault] = &[
     of("HostPathVolumeSource", "type", Filled::Text("")),
     of("ObjectFieldSelector", "apiVersion", Filled::Text("v1")),
     of("PersistentVolumeClaimSpec", "volumeMode", Filled::Text("Filesystem")),
+    of("PersistentVolumeClaimTemplate", "metadata", Filled::Empty),
     of("PodSpec", "dnsPolicy", Filled::Text("ClusterFirst")),
     of("PodSpec", "enableServiceLinks", Filled::Bool(true)),
     of("PodSpec", "preemptionPolicy", Filled::Text("PreemptLowerPriority")),
@@ -70,6 +71,7 @@ pub const DEFAULTS: &[ServerDefault] = &[
     of("Probe", "successThreshold", Filled::Number(1)),
     of("Probe", "timeoutSeconds", Filled::Number(1)),
     of("ProjectedVolumeSource", "defaultMode", Filled::Number(0o644)),
+    of("ResourceFieldSelector", "divisor", Filled::Text("0")),
     of("SecretVolumeSource", "defaultMode", Filled::Number(0o644)),
     of("ServiceAccountTokenProjection", "expirationSeconds", Filled::Number(3600)),
 ];

@@ -8,6 +8,7 @@ mod examples;
 mod lint;
 mod presets;
 mod render;
+mod reports;
 mod targets;
 
 use std::{

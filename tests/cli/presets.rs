@@ -50,7 +50,8 @@ fn a_preset_opts_in_only_where_the_flag_names_it() {
     };
     let alone = render(&[]);
     assert!(
-        alone.stderr.contains("is not opted in") && !alone.stdout.contains("podlayer.dev/applied"),
+        alone.stderr.contains(", or name its CI system: --presets buildkite")
+            && !alone.stdout.contains("podlayer.dev/applied"),
         "{}",
         alone.stderr
     );
@@ -113,4 +114,45 @@ fn what_is_the_ci_systems_own_stays_whoever_patches_it() {
     let run = podlayer(&["render", "-f", "-", "--presets", "buildkite"], &pod.to_string());
     assert_eq!((run.code, run.stdout.as_str()), (1, ""));
     assert!(run.stderr.starts_with("spec.containers[name=agent] can't be changed by a layer"), "{}", run.stderr);
+}
+
+#[test]
+fn lint_warns_of_what_the_ci_system_takes_badly() {
+    let by_match = "kind: ConfigMap\nmetadata:\n  name: bk\n  labels: {podlayer.dev/layer: default}\ndata:\n  match: |\n    \
+                    matchExpressions: [{key: buildkite.com/job-uuid, operator: Exists}]\n  podSpecPatch: |\n    containers:\n    \
+                    - name: container-0\n      env: [{name: BUILDKITE_BUILD_PATH, value: /b}]\n    - {name: dind, image: d}\n    \
+                    initContainers:\n    - {name: warm, image: w}\n    - name: imagecheck-0\n";
+    let bare = "initContainers:\n- {name: warm, image: w}\n";
+    let behind = "initContainers:\n- name: copy-agent\n- {name: warm, image: w}\n";
+    let files = folder(&[("bk.yaml", by_match), ("bare.yaml", bare), ("behind.yaml", behind)]);
+    let lint = |name: &str, more: &[&str]| {
+        let path = files.path().join(name).to_str().unwrap().to_owned();
+        let mut args = vec!["lint", path.as_str()];
+        args.extend(more);
+        let run = podlayer(&args, "");
+        let heads = run.stdout.lines().map(|line| {
+            let line = line.strip_prefix(&format!("{path}:")).unwrap();
+            let (place, text) = line.split_once(" warning: ").unwrap();
+            format!("{place} {}", text.split_once(": ").unwrap().0)
+        });
+        (run.code, heads.collect::<Vec<_>>())
+    };
+    let wanted =
+        ["10:7: buildkite-env", "12:7: plain-sidecar", "14:7: init-before-copy-agent", "15:7: imagecheck-numbers"];
+    let (code, found) = lint("bk.yaml", &[]);
+    assert_eq!((code, found), (1, wanted.map(str::to_owned).to_vec()));
+    assert_eq!(lint("bare.yaml", &[]), (0, Vec::new()));
+    assert_eq!(lint("bare.yaml", &["--presets", "buildkite"]).1, ["2:3: init-before-copy-agent"]);
+    assert_eq!(lint("behind.yaml", &["--presets", "buildkite"]), (0, Vec::new()));
+
+    let mut pod = pod();
+    pod["metadata"]["annotations"]["podlayer.dev/pod-spec-patch"] = json!(bare);
+    let files = folder(&[("pod.yaml", &serde_yaml::to_string(&pod).unwrap())]);
+    let run = podlayer(&["lint", files.path().join("pod.yaml").to_str().unwrap()], "");
+    assert!(run.code == 1 && run.stdout.contains("warning: init-before-copy-agent: "), "{}", run.stdout);
+
+    // The examples step into none, but for the class that shows a sidecar of its own.
+    let run = podlayer(&["lint", "examples"], "");
+    let lines: Vec<&str> = run.stdout.lines().filter(|line| !line.contains("examples/buildkite/broken/")).collect();
+    assert!(lines.is_empty(), "{lines:?}");
 }

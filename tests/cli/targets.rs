@@ -160,7 +160,7 @@ fn a_step_whose_target_is_nobody_is_refused_with_what_there_is_and_a_layer_goes_
         ("containers:\n- name: \"x*\"\n", "no container fits \"x*\"; the pod has container-0, agent, checkout, "),
         (
             "initContainers:\n- name: \"@sidecar\"\n",
-            "no init container plays \"@sidecar\"; pods of the preset buildkite have @agent, @checkout, @command, @sidecar, ",
+            "no init container plays \"@sidecar\"; in initContainers a pod of the preset buildkite can have @agent, @sidecar, ",
         ),
         ("containers:\n- name: \"@comand\"\n", "unknown role \"@comand\", did you mean \"@command\"? "),
         ("containers:\n- name: \"@x\"\n", "unknown role \"@x\", the roles are @agent, @checkout, @command, @sidecar, "),

@@ -11,6 +11,9 @@ mod podlayer;
 
 mod bad_steps;
 mod default_container;
+mod examples_presets;
 mod guard;
 mod layers;
 mod openapi;
+mod presets;
+mod server_defaults;

@@ -45,7 +45,7 @@ fn names(patch: &Value, path: &[String]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases() / 2, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_field_changes_that_no_layer_names(case in case()) {

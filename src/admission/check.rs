@@ -240,7 +240,7 @@ mod tests {
             (
                 "volumes: [{name: v, configMap: {name: c}}]",
                 "step: spec.volumes[name=v] has two sources, emptyDir and configMap: write emptyDir: null or configMap: \
-                 null beside the other, annotation podlayer.dev/pod-spec-patch, line 1 column 21",
+                 null beside the other, annotation podlayer.dev/pod-spec-patch, line 1 column 33",
             ),
             (
                 "containers: [{name: a, env: [{name: E, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}]",

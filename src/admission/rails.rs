@@ -10,11 +10,11 @@ use super::{Policy, judge::Fault};
 use crate::{
     guard::{self, Gained, Scene, Violation},
     layers::{
-        Cause, Complaint, Facts, Forbidden, Kind, Layer, LayerId, Rules, Snapshot, patterns,
+        Cause, Complaint, Facts, Forbidden, Kind, Layer, LayerId, MetadataPatch, Rules, Snapshot, patterns,
         rules::{OnViolation, PrivilegedFrom, privileged::Everything},
     },
     presets::{ContainerList, Preset},
-    value::{Path, Position, Segment, Value},
+    value::{Map, Path, Position, Segment, Value},
 };
 
 static BUILT_IN: LazyLock<Rules> = LazyLock::new(Rules::built_in);
@@ -97,6 +97,14 @@ impl<'a> Rails<'a> {
         let given = self.given(before, earlier);
         let scene = Scene { rules: self.rules, preset: self.preset, given: &given };
         let mut put_back: Vec<PutBack> = Vec::new();
+        let annotation = layer.metadata.annotations.iter().find(|entry| guard::is_privileged_annotation(&entry.key));
+        if let Some(entry) = annotation {
+            let path = MetadataPatch::path("annotations", &entry.key);
+            let what = "is another confinement, which a layer that isn't an admin's may not set".into();
+            let forbidden = Forbidden { path, what, also: Vec::new(), rules: self.title() };
+            let cause = Cause::Rules(Box::new(forbidden));
+            return Err(Complaint { cause, place: layer.place.clone(), at: Some(entry.at) });
+        }
         for _ in 0..ROUNDS {
             let found = guard::check(before.get("spec"), pod.get("spec"), scene);
             let may = |violation: &Violation| match self.rules.on_violation {
@@ -116,7 +124,7 @@ impl<'a> Rails<'a> {
             for Violation { path, what, most } in found {
                 let clamped = match (self.rules.on_violation, most) {
                     (OnViolation::Clamp, Some(most)) => {
-                        guard::clamp(pod, &path, &most);
+                        guard::clamp(pod, &path, most);
                         true
                     }
                     _ => {
@@ -222,12 +230,26 @@ impl<'a> Rails<'a> {
             return Vec::new();
         };
         let trusted: Vec<&Layer> = stack.iter().copied().filter(|layer| !self.hold(layer.id.kind)).collect();
+        let annotations = pod.get("metadata").and_then(|metadata| metadata.get("annotations")).and_then(Value::as_object);
+        let given = |key: &str, value: &Value<'_>| {
+            let mut said = trusted.iter().flat_map(|layer| &layer.metadata.annotations);
+            said.any(|entry| entry.key == key && entry.value.as_deref() == value.as_str())
+        };
+        let by_annotation = annotations
+            .into_iter()
+            .flat_map(Map::iter)
+            .filter(|(key, value)| guard::is_privileged_annotation(key) && value.as_str() != Some("runtime/default"))
+            .filter(|(key, value)| !given(key, value))
+            .map(|(key, _)| {
+                let path = MetadataPatch::path("annotations", key);
+                Fault::plain(format!("{path} is another confinement: only layers of an admin may set it (LayersOnly)"))
+            });
         let mut seen = HashSet::new();
         let privileges = guard::privileges(spec);
         let unlawful = privileges.iter().filter(|found| !found.is_given_by(&trusted, self.preset));
         let unlawful = unlawful.filter(|found| seen.insert(found.path.clone()));
-        unlawful
-            .map(|found| {
+        by_annotation
+            .chain(unlawful.map(|found| {
                 let of_step = stack.iter().find(|layer| {
                     self.hold(layer.id.kind) && layer.assertions.iter().any(|said| said.path.starts_with(&found.path))
                 });
@@ -236,7 +258,7 @@ impl<'a> Rails<'a> {
                     "{} gives privileges ({}) and comes from {by}: only layers of an admin may (LayersOnly)",
                     found.path, found.field.why
                 ))
-            })
+            }))
             .collect()
     }
 }

@@ -27,14 +27,14 @@ pub struct Scene<'s> {
 }
 
 /// One thing that a layer may not do.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
     /// Where in the pod.
     pub path: Path,
     /// What is wrong with it, to be read behind the path; without a value out of the pod but names.
     pub what: String,
     /// The amount that would be right, where that is all that is wrong.
-    pub most: Option<String>,
+    pub most: Option<Value<'static>>,
 }
 
 /// How many paths that are allowed are named in a text.
@@ -395,17 +395,17 @@ impl<'c, 'a> Check<'c, 'a> {
             let over = |what: &str| Some(format!("{what} {}, the most that a step may set", limit.text));
             for (path, amount) in &after {
                 if *amount > limit.most && before.get(path) != Some(amount) {
-                    found.push((path.clone(), over("is above"), &limit.text));
+                    found.push((path.clone(), over("is above"), &limit.value));
                 }
             }
             for path in before.keys().filter(|path| !after.contains_key(*path)) {
                 // With its container it may go.
                 if self.still_there(path) {
-                    found.push((path.clone(), over("was taken away, and with it the maximum of"), &limit.text));
+                    found.push((path.clone(), over("was taken away, and with it the maximum of"), &limit.value));
                 }
             }
             for path in self.unbounded(&limit.path) {
-                found.push((path, over("is missing, so there is no limit; write at most"), &limit.text));
+                found.push((path, over("is missing, so there is no limit; write at most"), &limit.value));
             }
         }
         let found = found

@@ -15,7 +15,7 @@ mod restore;
 
 pub use changes::{Change, changes};
 pub use check::{Scene, Violation, check};
-pub use privileges::{Gained, Privilege, gained, privileges};
+pub use privileges::{Gained, Privilege, gained, is_privileged_annotation, privileges};
 pub use restore::{clamp, put_back};
 
 #[cfg(test)]

@@ -41,6 +41,12 @@ pub struct Gained {
 /// Behind the facet of a mount that can't be written to.
 const READ_ONLY: &str = " read-only";
 
+/// Whether an annotation chooses how containers are confined: the API server copies it into the field of that name
+/// (pkg/registry/core/pod, applyAppArmorVersionSkew).
+pub fn is_privileged_annotation(key: &str) -> bool {
+    key.starts_with("container.apparmor.security.beta.kubernetes.io/")
+}
+
 /// All privileges of a pod's spec.
 pub fn privileges<'v, 'a>(spec: &'v Value<'a>) -> Vec<Privilege<'v, 'a>> {
     let found = privileged::find(spec);

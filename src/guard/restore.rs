@@ -23,8 +23,8 @@ pub fn put_back<'a>(pod: &mut Value<'a>, before: &Value<'a>, path: &Path) {
 }
 
 /// Sets an amount.
-pub fn clamp<'a>(pod: &mut Value<'a>, path: &Path, most: &str) {
-    put(pod, &Value::Null, path, Value::from(most.to_owned()));
+pub fn clamp<'a>(pod: &mut Value<'a>, path: &Path, most: Value<'static>) {
+    put(pod, &Value::Null, path, most);
 }
 
 fn prefix(path: &Path, length: usize) -> Path {

@@ -111,3 +111,18 @@ fn layers_of_a_namespace_count_only_where_it_is_trusted() {
     let allowed = source("default", "own", "ci", &[("podSpecPatch", "activeDeadlineSeconds: 60")]);
     assert_eq!(made(&harmless(), &[allowed], &strict()).unwrap()["spec"]["activeDeadlineSeconds"], 60);
 }
+
+#[test]
+fn annotations_that_loosen_what_confines_a_container_count_as_well() {
+    const KEY: &str = "container.apparmor.security.beta.kubernetes.io/build";
+    let annotate = |kind: &str, namespace: &str| {
+        source(kind, "own", namespace, &[("podMetadata", &format!("annotations: {{{KEY}: unconfined}}"))])
+    };
+    let mut forged = harmless();
+    forged["metadata"]["annotations"][KEY] = json!("unconfined");
+    assert!(refused(&forged, &[]).contains("is another confinement"));
+    made(&forged, &[], &Policy::default()).unwrap();
+    made(&harmless(), &[annotate("default", "")], &strict()).unwrap();
+    let pod = made(&harmless(), &[annotate("default", "ci")], &Policy::default()).unwrap();
+    assert_eq!(pod["metadata"]["annotations"][KEY], Value::Null);
+}

@@ -64,6 +64,8 @@ fn amounts_are_clamped_and_only_amounts() {
     assert!(stamp(&made_pod)["skipped"][0]["why"].as_str().unwrap().contains("set to its limit"), "{made_pod}");
     let removed = with_step(plain(), "containers: [{name: build, resources: {limits: {memory: null}}}]");
     assert_eq!(settled(&removed, text)["spec"]["containers"][0]["resources"]["limits"]["memory"], "2Gi");
+    let long = with_step(plain(), "activeDeadlineSeconds: 600");
+    assert_eq!(settled(&long, text)["spec"]["activeDeadlineSeconds"], json!(60));
     let other = with_step(plain(), "hostNetwork: true");
     let refused = made(&other, &[rules(text)], &Policy::default()).unwrap_err();
     assert!(refused.starts_with("spec.hostNetwork may not be changed by a step"), "{refused}");

@@ -10,7 +10,7 @@ mod pattern;
 pub mod privileged;
 
 use super::UnionList;
-use crate::schema::Quantity;
+use crate::{schema::Quantity, value::Value};
 
 pub use pattern::{Index, Items, Membership, Pattern, Step};
 
@@ -48,6 +48,8 @@ pub struct Limit {
     pub most: Quantity,
     /// The same as it was written.
     pub text: String,
+    /// The same as it stands in a pod.
+    pub value: Value<'static>,
 }
 
 /// Whether containers may be added.

@@ -104,5 +104,9 @@ fn limit(fields: &Fields<'_>, text: &str, entry: Entry<'_>) -> Result<Limit, Com
     }
     let most = Quantity::of(entry.value)
         .map_err(|error| fields.complaint(format!("rules.limits, {text}: {error}"), entry.marks.at))?;
-    Ok(Limit { path, most, text: entry.value.scalar_text().unwrap_or_default().into_owned() })
+    if path.is_whole() && !matches!(entry.value, Value::Int(_)) {
+        return Err(fields.wrong(text, "a whole number", entry));
+    }
+    let text = entry.value.scalar_text().unwrap_or_default().into_owned();
+    Ok(Limit { path, most, text, value: entry.value.clone() })
 }

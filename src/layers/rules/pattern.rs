@@ -100,6 +100,11 @@ impl Pattern {
         }
     }
 
+    /// Whether what it means is a whole number.
+    pub fn is_whole(&self) -> bool {
+        matches!(POD.target(self.ty).1, Type::Int(_))
+    }
+
     /// Whether it names its containers itself: by name or role, and not by a star.
     pub fn is_deliberate(&self) -> bool {
         matches!(self.steps.get(1), Some(Step::Items(Items::Name(_) | Items::Role(_) | Items::System)))

@@ -47,6 +47,8 @@ fn what_is_wrong_is_refused_with_what_to_write() {
         ("allow: [\"initContainers[x].securityContext\"]", "gives privileges"),
         ("limits: {\"containers[*].image\": 1}", "is no amount"),
         ("limits: {\"containers[*].resources.limits.cpu\": x}", "\"x\" is no quantity"),
+        ("limits: {activeDeadlineSeconds: 1h}", "\"1h\" is no quantity"),
+        ("limits: {activeDeadlineSeconds: \"60\"}", "a whole number is wanted"),
         ("limit: {}", "unknown key \"limit\" in rules, did you mean \"limits\"?"),
         ("onViolation: Log", "rules.onViolation"),
         ("unionLists: [volumes]", "rules.unionLists: \"volumes\" is no list that can be united"),

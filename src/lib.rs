@@ -24,6 +24,7 @@ pub mod cluster;
 pub mod diff;
 pub mod doctor;
 pub mod explain;
+pub mod guard;
 pub mod layers;
 pub mod lint;
 pub mod merge;

@@ -18,7 +18,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("diff", &["value", "yaml", "schema", "merge"]),
     ("presets", &["value", "yaml", "schema", "merge", "diff"]),
     ("layers", &["value", "yaml", "schema", "merge", "diff", "presets"]),
-    ("admission", &["value", "yaml", "schema", "merge", "diff", "presets", "layers"]),
+    ("guard", &["value", "yaml", "schema", "merge", "diff", "presets", "layers"]),
+    ("admission", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "guard"]),
     // The rim of admission: the only file of that folder that is asynchronous and counts.
     ("admission/handler", &["admission", "layers", "telemetry"]),
     ("explain", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission"]),
@@ -48,8 +49,20 @@ const PURE_CRATES: &[&str] = &[
 ];
 
 /// The folders of the pure part.
-const PURE: &[&str] =
-    &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission", "explain", "lint", "names"];
+const PURE: &[&str] = &[
+    "value",
+    "yaml",
+    "schema",
+    "merge",
+    "diff",
+    "presets",
+    "layers",
+    "guard",
+    "admission",
+    "explain",
+    "lint",
+    "names",
+];
 
 /// Parts of the standard library that touch the world.
 const IMPURE_STD: &[&str] = &[

@@ -106,7 +106,7 @@ pub fn decide_pod(pod: &Pod<'_>, namespace: &str, snapshot: &Snapshot, policy: &
     if !policy.admits(&pod.facts(namespace)) {
         return Decision::untouched();
     }
-    let (step, unread) = read_step(pod, namespace);
+    let (step, unread) = read_step(pod, namespace, snapshot);
     let evaluation = evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
     conclude(pod, evaluation, policy)
 }
@@ -141,7 +141,7 @@ pub fn trace<T>(
     if !policy.admits(&pod.facts(namespace)) {
         return None;
     }
-    let (step, unread) = read_step(pod, namespace);
+    let (step, unread) = read_step(pod, namespace, snapshot);
     let Evaluation { settled, skipped, denial, preset, .. } =
         evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
     Some(read(&Trace {
@@ -156,9 +156,15 @@ pub fn trace<T>(
 }
 
 /// The pod's own patch, or what is wrong with it.
-fn read_step(pod: &Pod<'_>, namespace: &str) -> (Option<Layer>, Vec<Complaint>) {
+fn read_step(pod: &Pod<'_>, namespace: &str, snapshot: &Snapshot) -> (Option<Layer>, Vec<Complaint>) {
     match pod.facts(namespace).annotation(names::STEP_PATCH).map(layers::parse_step) {
-        Some(Ok(layer)) => (Some(layer), Vec::new()),
+        Some(Ok(mut layer)) => {
+            // Which lists a step adds to is the admin's to say.
+            if let Some(rules) = snapshot.rules(&pod.facts(namespace)).and_then(|set| set.rules.as_ref()) {
+                layer.options.union_lists.clone_from(&rules.union_lists);
+            }
+            (Some(layer), Vec::new())
+        }
         Some(Err(error)) => (None, error.0),
         None => (None, Vec::new()),
     }
@@ -166,7 +172,7 @@ fn read_step(pod: &Pod<'_>, namespace: &str) -> (Option<Layer>, Vec<Complaint>) 
 
 /// Stamps the result and writes down what changed.
 fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decision {
-    let Evaluation { settled, mut skipped, mut warnings, denial, unknown_class, preset } = evaluation;
+    let Evaluation { settled, mut skipped, mut warnings, denial, unknown_class, preset, rules } = evaluation;
     let audit = policy.mode == Mode::Audit;
     if let Some(denial) = denial {
         if !audit {
@@ -178,12 +184,12 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
     let default_image = default_container::is_wanted(pod.value.get("spec"))
         .then(|| default_container::image(settled.pod.get("spec")).map(str::to_owned))
         .flatten();
-    let stamp = Stamp::of(&settled.stack, skipped.clone(), policy, audit);
+    let stamp = Stamp::of(&settled.stack, rules, skipped.clone(), policy, audit);
     let mut after = if audit { pod.value.clone() } else { settled.pod };
     let provenance = match policy.provenance {
         Provenance::Off => None,
         _ if audit => None,
-        _ => Some(provenance::entries(&settled.stack, &after, preset)),
+        _ => Some(provenance::entries(&settled.stack, &after, preset, &settled.put_back)),
     };
     if !write_stamp(&mut after, &stamp, provenance.as_deref(), policy) {
         warnings.push(warning("the pod's annotations leave no room for the stamp"));

@@ -6,6 +6,7 @@ use super::{
     default_container,
     object::{Pod, facts},
     passes::{self, Setting, Settled},
+    rails::Rails,
     stamp::{Skipped, cut},
     system::System,
 };
@@ -41,6 +42,8 @@ pub(super) struct Fault {
 
 /// A pod with its layers, before the stamp.
 pub(super) struct Evaluation<'a> {
+    /// The rule set that held the step, where it isn't the built-in one.
+    pub rules: Option<&'a Layer>,
     pub settled: Settled<'a>,
     pub skipped: Vec<Skipped>,
     pub warnings: Vec<String>,
@@ -105,7 +108,8 @@ pub(super) fn evaluate<'a>(
     }
     let preset = presets::of(|key| pod.facts(namespace).label(key));
     let system = System::of(preset, &pod.value);
-    let setting = Setting { snapshot, namespace, step, of_job: pod.of_job, preset, system };
+    let rails = Rails::of(snapshot, policy, &pod.facts(namespace), preset, pod.value.get("spec"));
+    let setting = Setting { snapshot, namespace, step, of_job: pod.of_job, preset, system, rails };
     let mut settled = passes::settle(&setting, &pod.value, &start);
 
     let mut skipped = Vec::new();
@@ -128,7 +132,10 @@ pub(super) fn evaluate<'a>(
     let failed: BTreeMap<_, _> = std::mem::take(&mut settled.failed);
     for (id, complaint) in &failed {
         let unmatched = matches!(complaint.cause, Cause::Unmatched);
-        if *id == LayerId::STEP {
+        if matches!(complaint.cause, Cause::Gains(_)) {
+            // Not left out: the pod comes again with the container that the layers made, and then it is its own.
+            of_admin.push(complaint.into());
+        } else if *id == LayerId::STEP {
             of_author.push(complaint.into());
         } else if unmatched && id.kind.is_class() {
             of_author.push(Fault::plain(format!("{id}: {}", complaint.cause)));
@@ -166,9 +173,17 @@ pub(super) fn evaluate<'a>(
     for layer in &settled.audited {
         skipped.push(Skipped::new(layer.id.clone(), "audit mode"));
     }
+    let unlawful = setting.rails.unlawful(&settled.pod, &settled.stack);
+    faults.extend(unlawful);
+    for (id, put_back) in &settled.put_back {
+        let done = if put_back.clamped { "set to its limit" } else { "put back" };
+        let why = format!("{} {done}: {}", put_back.path, put_back.what);
+        warnings.push(warning(&format!("layer {id}, {why}")));
+        skipped.push(Skipped::new(id.clone(), &why));
+    }
     let denial = (!faults.is_empty()).then(|| Denial::invalid(&faults));
     // A Job is its author's to mend; what its preset says is for the pods that the CI system makes itself.
     let denial = denial.map(|denial| if pod.pointer.is_empty() { denial.of_preset(preset) } else { denial });
     let unknown_class = snapshot.unknown_class(&facts(&settled.pod, namespace)).is_some();
-    Evaluation { settled, skipped, warnings, denial, unknown_class, preset }
+    Evaluation { rules: setting.rails.set, settled, skipped, warnings, denial, unknown_class, preset }
 }

@@ -9,6 +9,7 @@
 //! [`decide`] is pure: no clock, no I/O, no API. Webhook, command line, tests and benches call the same function. Only
 //! [`handler`] is asynchronous.
 
+mod check;
 mod decide;
 mod default_container;
 pub mod handler;
@@ -20,6 +21,7 @@ mod passes;
 mod policy;
 mod protect;
 mod provenance;
+mod rails;
 mod response;
 pub mod review;
 mod stamp;

@@ -9,7 +9,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{object::facts, protect, system::System};
+use super::{
+    check,
+    object::facts,
+    protect,
+    rails::{PutBack, Rails},
+    system::System,
+};
 use crate::{
     layers::{
         Apply, Cause, Complaint, Layer, LayerId, Mode, Place, Snapshot, Unresolved, fill::Filling, patterns, targets,
@@ -38,6 +44,8 @@ pub(super) struct Setting<'a> {
     pub preset: &'static Preset,
     /// What that system has in it.
     pub system: Option<System<'a>>,
+    /// What holds the step patch and layers of untrusted namespaces.
+    pub rails: Rails<'a>,
 }
 
 /// The pod as the stack leaves it.
@@ -53,6 +61,8 @@ pub(super) struct Settled<'a> {
     pub absent: Vec<(LayerId, Vec<String>)>,
     /// Classes asked for in vain.
     pub unresolved: Vec<Unresolved>,
+    /// What the guard rails put back.
+    pub put_back: Vec<(LayerId, PutBack)>,
 }
 
 impl Settled<'_> {
@@ -73,6 +83,7 @@ struct Pass<'a> {
     failed: BTreeMap<LayerId, Complaint>,
     audited: Vec<&'a Layer>,
     absent: Vec<(LayerId, Vec<String>)>,
+    put_back: Vec<(LayerId, PutBack)>,
     /// Another look is needed before this can be called settled.
     again: bool,
 }
@@ -86,6 +97,7 @@ struct Effect {
     changed_metadata: bool,
     /// A layer that only fills in found something missing; another one may take it away again.
     filled: bool,
+    put_back: Vec<PutBack>,
 }
 
 /// Applies the stack to `start` until it comes to rest. `original` is the pod as it was sent.
@@ -143,7 +155,7 @@ fn attempt<'a>(
         let pass = one_pass(setting, original, &mut pod, given_up, careful)?;
         let changed = before.as_ref().is_none_or(|before| *before != pod);
         // What had its say in an earlier pass and can't have it now has left a trace: do without it from the start.
-        let Pass { stack, unresolved, mut failed, audited, absent, again } = pass;
+        let Pass { stack, unresolved, mut failed, audited, absent, put_back, again } = pass;
         let now: HashSet<&LayerId> = stack.iter().map(|layer| &layer.id).collect();
         let gone = || applied_before.iter().filter(|layer| !now.contains(&layer.id));
         let late = gone().filter_map(|layer| failed.remove_entry(&layer.id));
@@ -159,7 +171,16 @@ fn attempt<'a>(
             return Err(regretted);
         }
         if !changed || !again {
-            return Ok(Settled { pod, stack, failed, audited, absent, unresolved });
+            let mut wrong: GivenUp = setting.rails.gains(&pod, &stack).into_iter().collect();
+            if wrong.is_empty() {
+                for (id, complaint) in check::broken(original, &pod, &stack, setting.preset) {
+                    wrong.entry(id).or_insert(complaint);
+                }
+            }
+            if !wrong.is_empty() {
+                return Err(wrong);
+            }
+            return Ok(Settled { pod, stack, failed, audited, absent, unresolved, put_back });
         }
         applied_before = stack;
     }
@@ -217,6 +238,7 @@ fn one_pass<'a>(
         failed: BTreeMap::new(),
         audited: Vec::new(),
         absent: Vec::new(),
+        put_back: Vec::new(),
         again: false,
     };
     let patterned: Vec<&Layer> = stack.iter().copied().filter(|layer| !layer.patterns.is_empty()).collect();
@@ -236,6 +258,7 @@ fn one_pass<'a>(
                 if !effect.skipped.is_empty() {
                     pass.absent.push((layer.id.clone(), effect.skipped));
                 }
+                pass.put_back.extend(effect.put_back.into_iter().map(|what| (layer.id.clone(), what)));
                 pass.stack.push(layer);
             }
             Ok(_) => pass.audited.push(layer),
@@ -279,6 +302,7 @@ fn apply<'a>(
     earlier: &[&Layer],
 ) -> Result<Effect, Complaint> {
     let complain = |cause: Cause, at| Complaint { cause, place: layer.place.clone(), at };
+    let held = setting.rails.hold(layer.id.kind).then(|| pod.clone());
     let expansion =
         patterns::expand(layer, pod.get("spec"), setting.preset).map_err(|(cause, at)| complain(cause, Some(at)))?;
     let mut patch = layer.patch.value.borrowed();
@@ -310,7 +334,9 @@ fn apply<'a>(
         && part(pod, "metadata")
             .as_object_mut()
             .is_some_and(|metadata| layer.metadata.apply(metadata, layer.options.apply));
-    Ok(Effect { added_container: !absent.added.is_empty(), moved, skipped: absent.skipped, changed_metadata, filled })
+    let put_back = held.map_or_else(|| Ok(Vec::new()), |before| setting.rails.check(&before, pod, layer, earlier))?;
+    let added_container = !absent.added.is_empty();
+    Ok(Effect { added_container, moved, skipped: absent.skipped, changed_metadata, filled, put_back })
 }
 
 /// Merges one patch of a layer into the pod; says whether items that were there changed their order. `locate` says where

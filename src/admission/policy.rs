@@ -1,5 +1,5 @@
 use crate::{
-    layers::{Facts, Mode},
+    layers::{Facts, Mode, rules::PrivilegedFrom},
     names, presets,
 };
 
@@ -20,6 +20,10 @@ pub struct Policy {
     pub mutate: Mutate,
     /// The presets whose pods are opted in without a label of podlayer's, sorted.
     pub presets: Vec<String>,
+    /// Namespaces whose own layers are as good as the cluster's, sorted.
+    pub trusted_layer_namespaces: Vec<String>,
+    /// Who may give a pod privileges, where no rule set says otherwise.
+    pub privileged: PrivilegedFrom,
 }
 
 /// What happens to a pod whose step patch can't be applied.
@@ -64,6 +68,8 @@ impl Default for Policy {
             provenance: Provenance::default(),
             mutate: Mutate::default(),
             presets: Vec::new(),
+            trusted_layer_namespaces: Vec::new(),
+            privileged: PrivilegedFrom::default(),
         }
     }
 }

@@ -7,10 +7,11 @@ use std::{
 
 use serde::Serialize;
 
+use super::rails::PutBack;
 use crate::{
-    layers::{Layer, patterns},
+    layers::{Layer, LayerId, patterns},
     presets::Preset,
-    value::Value,
+    value::{Path, Value},
 };
 
 /// What `podlayer.dev/provenance` holds.
@@ -26,14 +27,28 @@ struct Written<'t> {
 pub(super) type Entry<'t> = (bool, String, Cow<'t, str>);
 
 /// The last layer to assert each path that the pod bears out, sorted.
-pub(super) fn entries<'t>(stack: &[&'t Layer], pod: &Value<'_>, preset: &Preset) -> Vec<Entry<'t>> {
+///
+/// What the guard rails put back is nobody's doing.
+pub(super) fn entries<'t>(
+    stack: &[&'t Layer],
+    pod: &Value<'_>,
+    preset: &Preset,
+    put_back: &[(LayerId, PutBack)],
+) -> Vec<Entry<'t>> {
+    let was_put_back = |layer: &Layer, path: &Path| {
+        let meets = |what: &PutBack| path.starts_with(&what.path) || what.path.starts_with(path);
+        put_back.iter().any(|(id, what)| *id == layer.id && !what.clamped && meets(what))
+    };
     let mut last: HashMap<Cow<'t, str>, (bool, usize)> = HashMap::new();
     for (at, layer) in stack.iter().enumerate() {
         for expanded in patterns::expanded(layer, pod.get("spec"), preset).iter().filter(|expanded| expanded.borne) {
+            if was_put_back(layer, &expanded.path) {
+                continue;
+            }
             last.insert(Cow::Owned(expanded.path.to_string()), (expanded.assertion.set, at));
         }
         for (assertion, borne) in layer.assertions.iter().zip(layer.borne_out(pod)) {
-            if borne {
+            if borne && !was_put_back(layer, &assertion.path) {
                 last.insert(Cow::Borrowed(&assertion.text), (assertion.set, at));
             }
         }

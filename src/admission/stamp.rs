@@ -31,9 +31,15 @@ pub struct Skipped {
 
 impl Stamp {
     /// Describes a stack.
-    pub(super) fn of(stack: &[&Layer], skipped: Vec<Skipped>, policy: &Policy, audit: bool) -> Self {
+    pub(super) fn of(
+        stack: &[&Layer],
+        rules: Option<&Layer>,
+        skipped: Vec<Skipped>,
+        policy: &Policy,
+        audit: bool,
+    ) -> Self {
         let mut hash = Sha256::new();
-        for layer in stack {
+        for layer in stack.iter().copied().chain(rules) {
             hash.update(layer.digest);
         }
         hash.update(format!("{policy:?}"));

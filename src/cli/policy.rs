@@ -2,7 +2,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::{
     admission::{Mutate, OnStepError, Policy, Provenance},
-    layers::Mode,
+    layers::{Mode, rules::PrivilegedFrom},
     names, presets,
 };
 
@@ -31,15 +31,34 @@ pub(super) struct PolicyArgs {
     /// CI systems whose pods get layers without a label of podlayer's (see podlayer presets).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PODLAYER_PRESETS", value_parser = preset())]
     presets: Vec<String>,
+    /// Namespaces whose own layers may change what the cluster's may; those of others are held by the guard rails.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PODLAYER_TRUSTED_LAYER_NAMESPACES")]
+    trusted_layer_namespaces: Vec<String>,
+    /// Who may give a pod privileges: with LayersOnly only the layers of an admin; a rule set may say otherwise.
+    #[arg(long, default_value = "Anyone", env = "PODLAYER_PRIVILEGED", value_parser = privileged())]
+    privileged: PrivilegedFrom,
 }
 
 impl PolicyArgs {
     /// The policy that the flags say.
     pub(super) fn policy(&self) -> Policy {
-        let Self { own_namespace, default_image, on_step_error, mode, provenance, mutate, mut presets } = self.clone();
-        presets.sort_unstable();
-        presets.dedup();
-        Policy { own_namespace, default_image, on_step_error, mode, provenance, mutate, presets }
+        let sorted = |names: &[String]| {
+            let mut names = names.to_vec();
+            names.sort_unstable();
+            names.dedup();
+            names
+        };
+        Policy {
+            own_namespace: self.own_namespace.clone(),
+            default_image: self.default_image.clone(),
+            on_step_error: self.on_step_error,
+            mode: self.mode,
+            provenance: self.provenance,
+            mutate: self.mutate,
+            presets: sorted(&self.presets),
+            trusted_layer_namespaces: sorted(&self.trusted_layer_namespaces),
+            privileged: self.privileged,
+        }
     }
 }
 
@@ -67,4 +86,8 @@ fn provenance() -> impl TypedValueParser<Value = Provenance> {
 
 fn mutate() -> impl TypedValueParser<Value = Mutate> {
     words(&[("Pods", Mutate::Pods), ("JobsAndPods", Mutate::JobsAndPods)])
+}
+
+fn privileged() -> impl TypedValueParser<Value = PrivilegedFrom> {
+    words(&[("Anyone", PrivilegedFrom::Anyone), ("LayersOnly", PrivilegedFrom::LayersOnly)])
 }

@@ -77,6 +77,20 @@ pub enum Cause {
         /// Whose it is.
         why: &'static str,
     },
+    /// A layer that guard rails hold chooses what runs in a container that another one gives privileges.
+    #[error("{0}")]
+    Gains(Box<Forbidden>),
+    /// Guard rails forbid something that the layer does.
+    #[error("{0}")]
+    Rules(Box<Forbidden>),
+    /// With the other layers it makes a pod that the API server would refuse.
+    #[error("{path} {what}")]
+    Broken {
+        /// What would be refused.
+        path: Path,
+        /// Why, and what to write instead.
+        what: String,
+    },
     /// The patch has a field that pods don't have, a value of the wrong type, or something refused.
     #[error("{0}")]
     Schema(Box<Finding>),
@@ -91,12 +105,35 @@ pub enum Cause {
     Yaml(#[source] Box<yaml::Error>),
 }
 
+/// What guard rails forbid.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{path} {what}{}, {rules}", others(also))]
+pub struct Forbidden {
+    /// The first thing.
+    pub path: Path,
+    /// What is wrong with it.
+    pub what: String,
+    /// The others.
+    pub also: Vec<Path>,
+    /// The rule set: `step-rules/ci`.
+    pub rules: String,
+}
+
+/// Other paths behind the first.
+fn others(paths: &[Path]) -> String {
+    const MOST: usize = 3;
+    let named: Vec<String> = paths.iter().take(MOST).map(|path| format!("; nor {path}")).collect();
+    let more = if paths.len() > MOST { format!(" and {} more", paths.len() - MOST) } else { String::new() };
+    named.concat() + &more
+}
+
 impl Complaint {
     /// Where the fault is, without a word of what stands there: all that a log may hold of a pod.
     pub fn whereabouts(&self) -> String {
         let path = match &self.cause {
             Cause::Merge(error) => error.path.to_string(),
-            Cause::Protected { path, .. } => path.to_string(),
+            Cause::Broken { path, .. } | Cause::Protected { path, .. } => path.to_string(),
+            Cause::Gains(forbidden) | Cause::Rules(forbidden) => forbidden.path.to_string(),
             Cause::Schema(finding) => finding.path.to_string(),
             _ => String::new(),
         };

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::{
-    MetadataPatch, Options, Place, Selector,
+    MetadataPatch, Options, Place, Rules, Selector,
     patterns::Pattern,
     trail::{self, Assertion},
 };
@@ -39,6 +39,8 @@ pub struct Layer {
     pub idempotent: bool,
     /// What the patch asserts, for the trail; what the patterns assert stands with them.
     pub assertions: Vec<Assertion>,
+    /// What a step may change, of step-rules, which change nothing themselves.
+    pub rules: Option<Rules>,
     /// SHA-256 of all that decides what the layer does.
     pub digest: [u8; 32],
 }
@@ -56,6 +58,8 @@ pub enum Kind {
     NamespaceClass,
     /// The pod's own patch.
     Step,
+    /// No layer that changes pods: what steps may change in those that it is for.
+    StepRules,
 }
 
 /// A layer's name as everybody sees it: `default/base`, `class/gpu`, `step`.
@@ -106,6 +110,7 @@ impl Kind {
             Self::NamespaceClass => "namespace-class",
             Self::NamespaceDefault => "namespace-default",
             Self::Step => "step",
+            Self::StepRules => "step-rules",
         }
     }
 

@@ -3,7 +3,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Apply, Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, fill,
+    Apply, Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Rules, Selector, fill,
     patterns, trail,
 };
 use crate::{
@@ -53,14 +53,23 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
     for key in &source.binary_keys {
         reader.complain(format!("binaryData {key:?} is not read, put the text under data"));
     }
-    let texts = reader.texts();
-    if kind.is_class() && texts[KEYS.len() - 2].is_none() {
+    let texts = reader.texts(kind);
+    let [patch, metadata, selector, options, rules] = texts.map(|text| reader.document(text));
+    if kind.is_class() && texts[2].is_none() {
         reader.complain("a class needs the key match, write match: \"{}\" if every pod may ask for it".into());
     }
-    let [patch, metadata, selector, options] = texts.map(|text| reader.document(text));
+    if kind == Kind::StepRules && texts[4].is_none() {
+        reader.complain("step-rules need the key rules, write rules: \"{}\" for what is built in".into());
+    }
     let metadata = reader.part(metadata, MetadataPatch::parse);
-    let selector = reader.part(selector, Selector::parse);
+    // Whoever makes a pod chooses its labels, and what is granted must not be had for the asking.
+    let grants = kind.is_class() || kind == Kind::StepRules;
+    let selector = reader.part(selector, |document, place| {
+        let selector = Selector::parse(document, place)?;
+        if grants { selector.without_forgeable(document, place) } else { Ok(selector) }
+    });
     let options = reader.part(options, Options::parse);
+    let rules = (kind == Kind::StepRules).then(|| reader.part(rules, Rules::parse));
     let (patch, place) = match patch {
         Some((parsed, place)) => {
             reader.complaints.extend(check(&parsed, &place, CheckOptions { step: false }));
@@ -78,11 +87,17 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
     let id = LayerId { kind, name: source.name.clone() };
     let namespace = (!of_cluster).then(|| source.namespace.clone());
     let title = source.title();
-    Ok(Layer::assemble(Parts { id, namespace, title, place, order, selector, options, patch, metadata }))
+    Ok(Layer::assemble(Parts { id, namespace, title, place, order, selector, options, patch, metadata, rules }))
 }
 
-/// The keys of a layer's data; `match` is the last but one.
-const KEYS: [&str; 4] = [names::KEY_PATCH, names::KEY_METADATA, names::KEY_MATCH, names::KEY_OPTIONS];
+/// The keys of the data; a layer has the first four, step-rules have `match` and the last.
+const KEYS: [&str; 5] = [names::KEY_PATCH, names::KEY_METADATA, names::KEY_MATCH, names::KEY_OPTIONS, names::KEY_RULES];
+
+/// Which of [`KEYS`] a kind has.
+fn keys(kind: Kind) -> impl Iterator<Item = &'static str> {
+    let of_rules = |key: &&str| [names::KEY_MATCH, names::KEY_RULES].contains(key);
+    KEYS.into_iter().filter(move |key| if kind == Kind::StepRules { of_rules(key) } else { *key != names::KEY_RULES })
+}
 
 /// A ConfigMap being read, with what is wrong with it so far.
 struct Reader<'s> {
@@ -108,14 +123,22 @@ impl<'s> Reader<'s> {
             (Some("default"), false) => return Kind::NamespaceDefault,
             (Some("class"), true) => return Kind::Class,
             (Some("class"), false) => return Kind::NamespaceClass,
-            (Some("step-rules"), _) => self.complain("step-rules are not supported by this version of podlayer".into()),
+            (Some("step-rules"), true) => return Kind::StepRules,
+            (Some("step-rules"), false) => {
+                self.complain("step-rules are read in podlayer's own namespace only, put them there".into());
+                return Kind::StepRules;
+            }
             (Some(other), _) => {
-                let hint = nearest(other, ["default", "class"]);
-                let hint =
-                    hint.map_or_else(|| ", write default or class".into(), |near| format!(", did you mean {near:?}?"));
+                let hint = nearest(other, ["default", "class", "step-rules"]);
+                let hint = hint.map_or_else(
+                    || ", write default, class or step-rules".into(),
+                    |near| format!(", did you mean {near:?}?"),
+                );
                 self.complain(format!("label {}: unknown kind of layer {other:?}{hint}", names::LAYER));
             }
-            (None, _) => self.complain(format!("label {} is missing, write default or class", names::LAYER)),
+            (None, _) => {
+                self.complain(format!("label {} is missing, write default, class or step-rules", names::LAYER))
+            }
         }
         Kind::Default
     }
@@ -129,19 +152,33 @@ impl<'s> Reader<'s> {
     }
 
     /// The text under each of [`KEYS`], with the key as it is written.
-    fn texts(&mut self) -> [Option<(&'s str, &'s str)>; 4] {
-        let mut texts = [None; 4];
+    fn texts(&mut self, kind: Kind) -> [Option<(&'s str, &'s str)>; KEYS.len()] {
+        let mut texts = [None; KEYS.len()];
         for (key, text) in &self.source.data {
             let base = key.strip_suffix(".yaml").unwrap_or(key);
             match KEYS.iter().position(|known| *known == base) {
                 Some(at) if texts[at].is_some() => {
                     self.complain(format!("{base} is given twice, with and without .yaml: keep one"));
                 }
-                Some(at) => texts[at] = Some((key.as_str(), text.as_str())),
+                Some(at) if keys(kind).any(|known| known == KEYS[at]) => {
+                    texts[at] = Some((key.as_str(), text.as_str()));
+                }
+                Some(_) if kind == Kind::StepRules => {
+                    self.complain(format!("step-rules change no pod, so they have no {base}: put it into a layer"));
+                }
+                Some(_) => {
+                    let text = format!(
+                        "{base} stands in ConfigMaps with the label {}: step-rules only, put it into one",
+                        names::LAYER
+                    );
+                    self.complain(text);
+                }
                 None => {
-                    let hint = match nearest(base, KEYS) {
+                    let known: Vec<&str> = keys(kind).collect();
+                    let hint = match nearest(base, known.iter().copied()) {
                         Some(near) => format!(", did you mean {near:?}?"),
-                        None => format!(", a layer has {}", KEYS.join(", ")),
+                        None if kind == Kind::StepRules => format!(", step-rules have {}", known.join(", ")),
+                        None => format!(", a layer has {}", known.join(", ")),
                     };
                     self.complain(format!("unknown key {key:?}{hint}"));
                 }
@@ -222,6 +259,7 @@ fn parse_text(
         options: Options::default(),
         patch: parsed.document,
         metadata: MetadataPatch::default(),
+        rules: None,
     }))
 }
 
@@ -253,17 +291,21 @@ struct Parts {
     options: Options,
     patch: Document,
     metadata: MetadataPatch,
+    rules: Option<Rules>,
 }
 
 impl Layer {
     fn assemble(parts: Parts) -> Self {
-        let Parts { id, namespace, title, place, order, selector, options, mut patch, metadata } = parts;
+        let Parts { id, namespace, title, place, order, selector, options, mut patch, metadata, rules } = parts;
         if patch.value.is_null() {
             patch = Document::empty();
         }
         let mut hash = Sha256::new();
         hash.update(format!("{id}\n{}\n{options:?}\n{metadata:?}\n", namespace.as_deref().unwrap_or_default()));
         hash.update(to_json(&patch.value));
+        if let Some(rules) = &rules {
+            hash.update(format!("{rules:?}"));
+        }
         let (can_leak, idempotent) = (merge::can_leak(&patch.value), !has_unsettling(&patch.value));
         let patterns = patterns::take(&mut patch);
         Self {
@@ -281,6 +323,7 @@ impl Layer {
             patch,
             patterns,
             metadata,
+            rules,
         }
     }
 }

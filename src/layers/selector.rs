@@ -1,5 +1,8 @@
-use super::{Complaint, Place, fields::Fields};
-use crate::value::{Document, Map, Value, glob_matches};
+use super::{Cause, Complaint, Place, fields::Fields};
+use crate::{
+    presets,
+    value::{Document, Map, Path, Segment, Value, glob_matches},
+};
 
 /// What layers are matched against: all that is known of a pod when it is decided.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +75,29 @@ impl Selector {
             && self.expressions.iter().all(|expression| expression.matches(facts))
             && (self.namespaces.is_empty() || self.namespaces.iter().any(|glob| glob_matches(glob, facts.namespace)))
             && self.annotations.iter().all(|(key, value)| facts.annotation(key) == Some(value))
+    }
+
+    /// The same, if it looks at nothing that the author of a pod can choose: for what grants something.
+    ///
+    /// # Errors
+    /// A complaint about the first key that can be forged, with those that can't.
+    pub(super) fn without_forgeable(self, document: &Document, place: &Place) -> Result<Self, Complaint> {
+        let labels = self.labels.iter().map(|(key, _)| key).chain(self.expressions.iter().map(|found| &found.key));
+        let label = labels.into_iter().find(|key| !presets::is_unforgeable_label(key));
+        let annotation = self.annotations.iter().map(|(key, _)| key);
+        let annotation = annotation.into_iter().find(|key| !presets::is_unforgeable_annotation(key));
+        let (kind, key, field) = match (label, annotation) {
+            (Some(key), _) => ("label", key, "matchLabels"),
+            (None, Some(key)) => ("annotation", key, "annotations"),
+            (None, None) => return Ok(self),
+        };
+        let text = format!(
+            "match: {kind} {key:?} is set by whoever makes the pod, so it can't decide what is granted: write namespaces, \
+             or one of {}",
+            presets::unforgeable().join(", ")
+        );
+        let at = document.locate(&Path::field(field).join(Segment::Field(key.clone())));
+        Err(Complaint { cause: Cause::Config(text), place: place.clone(), at: Some(at) })
     }
 
     /// The labels that a pod must have.

@@ -17,6 +17,7 @@ pub struct Snapshot {
     namespace_classes: HashMap<String, BTreeMap<String, Arc<Layer>>>,
     reads_metadata: bool,
     hash: String,
+    rules: Vec<Arc<Layer>>,
 }
 
 /// Why layers don't make a snapshot.
@@ -68,8 +69,8 @@ impl Snapshot {
             key(a).cmp(&key(b))
         });
         let mut snapshot = Self {
-            reads_metadata: sorted.iter().any(|l| l.selector.reads_metadata()),
             hash: hash(&sorted),
+            reads_metadata: sorted.iter().any(|l| l.id.kind != Kind::StepRules && l.selector.reads_metadata()),
             ..Self::default()
         };
         let mut seen: HashMap<(LayerId, Option<String>), String> = HashMap::new();
@@ -87,6 +88,7 @@ impl Snapshot {
                 Kind::NamespaceClass => {
                     snapshot.namespace_classes.entry(namespace).or_default().insert(name, layer);
                 }
+                Kind::StepRules => snapshot.rules.push(layer),
                 // A step patch belongs to its pod; nothing loads one.
                 Kind::Step => {}
             }
@@ -140,11 +142,16 @@ impl Snapshot {
         Some(class.map(AsRef::as_ref).ok_or(name))
     }
 
-    /// Every layer, in the order of their tiers.
+    /// The rule set for a pod: the first by order and name whose `match` fits. None: what is built in holds.
+    pub fn rules(&self, facts: &Facts<'_>) -> Option<&Layer> {
+        self.rules.iter().find(|set| set.selector.matches(facts)).map(AsRef::as_ref)
+    }
+
+    /// Every layer, in the order of their tiers, and the rule sets.
     pub fn layers(&self) -> impl Iterator<Item = &Arc<Layer>> {
         let namespaced = self.namespace_defaults.values().flatten();
         let classes = self.classes.values().chain(self.namespace_classes.values().flat_map(BTreeMap::values));
-        self.defaults.iter().chain(namespaced).chain(classes)
+        self.defaults.iter().chain(namespaced).chain(classes).chain(&self.rules)
     }
 
     /// Twelve hexadecimal digits that are the same for all replicas with the same layers, and for no others.

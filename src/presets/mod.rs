@@ -101,6 +101,22 @@ pub fn is_reserved(key: &str) -> bool {
     all().iter().any(|preset| preset.reserved.holds(key))
 }
 
+/// Whether a label is one that authors of some CI system's jobs can neither set nor change.
+pub fn is_unforgeable_label(key: &str) -> bool {
+    all().iter().any(|preset| preset.unforgeable.labels.iter().any(|known| known == key))
+}
+
+/// Whether an annotation is one that authors of some CI system's jobs can neither set nor change.
+pub fn is_unforgeable_annotation(key: &str) -> bool {
+    all().iter().any(|preset| preset.unforgeable.annotations.iter().any(|known| known == key))
+}
+
+/// The labels and annotations behind both, in the order of the presets.
+pub fn unforgeable() -> Vec<&'static str> {
+    let keys = |preset: &'static Preset| preset.unforgeable.labels.iter().chain(&preset.unforgeable.annotations);
+    all().iter().flat_map(keys).map(String::as_str).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

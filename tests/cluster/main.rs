@@ -15,6 +15,7 @@ mod client_certificates;
 mod default_container;
 mod doctor;
 mod examples_presets;
+mod guard;
 mod injectors;
 mod last_good;
 mod layers;

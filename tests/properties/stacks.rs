@@ -24,8 +24,26 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
 
 /// The snapshot of those sources that can be read.
 pub(crate) fn snapshot(sources: &[LayerSource]) -> Snapshot {
+    with_rules(sources, EVERYTHING)
+}
+
+/// Rules that let a step do all that the patches here do: what is refused is no case for the merge.
+const EVERYTHING: &str = "privileged: true\nallow: [containers, initContainers, volumes, nodeSelector, securityContext, \
+                          tolerations, terminationGracePeriodSeconds, dnsPolicy, serviceAccountName]";
+
+/// The same with other rules.
+pub(crate) fn with_rules(sources: &[LayerSource], rules: &str) -> Snapshot {
     let scope = podlayer::layers::Scope { own_namespace: "podlayer" };
-    Snapshot::build(sources.iter().filter_map(|source| parse(source, scope).ok()).map(Arc::new)).unwrap()
+    let rules = LayerSource {
+        namespace: "podlayer".into(),
+        name: "rules".into(),
+        labels: [("podlayer.dev/layer".to_owned(), "step-rules".to_owned())].into(),
+        data: [("rules".to_owned(), rules.to_owned())].into(),
+        ..LayerSource::default()
+    };
+    let rules = parse(&rules, scope).unwrap();
+    let layers = sources.iter().filter_map(|source| parse(source, scope).ok()).chain([rules]);
+    Snapshot::build(layers.map(Arc::new)).unwrap()
 }
 
 fn names() -> impl Strategy<Value = &'static str> {
@@ -108,6 +126,8 @@ fn layer() -> impl Strategy<Value = LayerSource> {
             patch.prop_map(move |patch| (kind, order, apply, patch, selector, metadata.clone(), absent, unions))
         })
         .prop_map(|(kind, order, apply, patch, selector, metadata, absent, unions)| {
+            // A class can't ask for what the pod's author chooses.
+            let selector = if kind == "class" && selector.contains("team") { "namespaces: [ci]" } else { selector };
             let mut data = vec![
                 ("podSpecPatch".to_owned(), patch.to_string()),
                 ("match".to_owned(), selector.to_owned()),

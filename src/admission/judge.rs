@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    OnStepError, Policy,
+    OnStepError, Policy, comutate,
     decide::warning,
     default_container,
     object::{Pod, facts},
@@ -111,6 +111,7 @@ pub(super) fn evaluate<'a>(
     let rails = Rails::of(snapshot, policy, &pod.facts(namespace), preset, pod.value.get("spec"));
     let setting = Setting { snapshot, namespace, step, of_job: pod.of_job, preset, system, rails };
     let mut settled = passes::settle(&setting, &pod.value, &start);
+    comutate::comutate(&pod.value, &mut settled.pod);
 
     let mut skipped = Vec::new();
     let mut warnings = Vec::new();

@@ -10,6 +10,7 @@
 //! [`handler`] is asynchronous.
 
 mod check;
+mod comutate;
 mod decide;
 mod default_container;
 pub mod handler;

@@ -12,6 +12,7 @@ mod podlayer;
 mod api_server_away;
 mod bad_steps;
 mod client_certificates;
+mod comutate;
 mod default_container;
 mod doctor;
 mod examples_presets;

@@ -14,7 +14,7 @@
 //! Everything above `admission::handler` is pure: no clock, no I/O, no API call. The modules depend on each other in
 //! one direction only (`tests/arrows.rs` reads the `use` lines):
 //!
-//! value ← yaml ← schema ← merge ← diff ← layers ← admission; `server`, `certs`, `telemetry` and `cluster` are the
+//! value ← yaml ← schema ← merge ← diff ← presets ← layers ← admission; `server`, `certs`, `telemetry` and `cluster` are the
 //! rim; `cli` wires them.
 
 pub mod admission;
@@ -27,6 +27,7 @@ pub mod layers;
 pub mod lint;
 pub mod merge;
 pub mod names;
+pub mod presets;
 pub mod schema;
 pub mod server;
 pub mod telemetry;

@@ -49,6 +49,9 @@ pub const JOB_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index
 /// Environment variable that the Job controller sets in the pods of an indexed Job.
 pub const JOB_COMPLETION_INDEX_ENV: &str = "JOB_COMPLETION_INDEX";
 
+/// Annotation in which the API server's LimitRanger says what it filled in.
+pub const LIMIT_RANGER: &str = "kubernetes.io/limit-ranger";
+
 /// HTTPS port of the webhook. The kubelet's number, which clusters with a closed network between control plane and
 /// nodes leave open; it collides with the kubelet under hostNetwork only.
 pub const PORT_WEBHOOK: u16 = 10250;

@@ -16,12 +16,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("schema", &["value", "yaml"]),
     ("merge", &["value", "yaml", "schema"]),
     ("diff", &["value", "yaml", "schema", "merge"]),
-    ("layers", &["value", "yaml", "schema", "merge", "diff"]),
-    ("admission", &["value", "yaml", "schema", "merge", "diff", "layers"]),
+    ("presets", &["value", "yaml", "schema", "merge", "diff"]),
+    ("layers", &["value", "yaml", "schema", "merge", "diff", "presets"]),
+    ("admission", &["value", "yaml", "schema", "merge", "diff", "presets", "layers"]),
     // The rim of admission: the only file of that folder that is asynchronous and counts.
     ("admission/handler", &["admission", "layers", "telemetry"]),
-    ("explain", &["value", "yaml", "schema", "merge", "diff", "layers", "admission"]),
-    ("lint", &["value", "yaml", "schema", "merge", "diff", "layers", "admission"]),
+    ("explain", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission"]),
+    ("lint", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission"]),
     ("telemetry", &[]),
     ("server", &["telemetry"]),
     ("certs", &["layers", "admission", "telemetry", "cluster"]),
@@ -46,7 +47,8 @@ const PURE_CRATES: &[&str] = &[
 ];
 
 /// The folders of the pure part.
-const PURE: &[&str] = &["value", "yaml", "schema", "merge", "diff", "layers", "admission", "explain", "lint", "names"];
+const PURE: &[&str] =
+    &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission", "explain", "lint", "names"];
 
 /// Parts of the standard library that touch the world.
 const IMPURE_STD: &[&str] = &[

@@ -9,6 +9,7 @@ use crate::{
     diff,
     layers::{self, Complaint, Layer, LayerId, Mode, Snapshot, complaint::Printable},
     names,
+    presets::Preset,
     schema::POD,
     value::{Map, Value},
 };
@@ -37,6 +38,8 @@ pub struct Decision {
     pub audit: bool,
     /// A fault of podlayer's own that was caught: the pod got its stamp only.
     pub fault: Option<String>,
+    /// The CI system's own label names a class that there isn't, or not for this pod.
+    pub unknown_class: bool,
 }
 
 /// Whether an object may be made.
@@ -65,6 +68,7 @@ impl Decision {
             default_image: None,
             audit: false,
             fault: None,
+            unknown_class: false,
         }
     }
 
@@ -99,7 +103,7 @@ pub(super) fn unreadable(error: &super::ObjectError) -> Decision {
 
 /// Decides one pod, or one pod template as the pod that it makes.
 pub fn decide_pod(pod: &Pod<'_>, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Decision {
-    if !pod.is_enabled(namespace) {
+    if !policy.admits(&pod.facts(namespace)) {
         return Decision::untouched();
     }
     let (step, unread) = read_step(pod, namespace);
@@ -122,6 +126,8 @@ pub struct Trace<'t, 'a> {
     pub absent: &'t [(LayerId, Vec<String>)],
     /// Why the pod would be refused.
     pub denial: Option<&'t Denial>,
+    /// Which CI system's the pod is.
+    pub preset: &'static Preset,
 }
 
 /// Decides a pod as [`decide_pod`] does and hands the way there to `read`. Nothing for a pod that isn't opted in.
@@ -132,11 +138,12 @@ pub fn trace<T>(
     policy: &Policy,
     read: impl FnOnce(&Trace<'_, '_>) -> T,
 ) -> Option<T> {
-    if !pod.is_enabled(namespace) {
+    if !policy.admits(&pod.facts(namespace)) {
         return None;
     }
     let (step, unread) = read_step(pod, namespace);
-    let Evaluation { settled, skipped, denial, .. } = evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
+    let Evaluation { settled, skipped, denial, preset, .. } =
+        evaluate(pod, namespace, snapshot, policy, step.as_ref(), unread);
     Some(read(&Trace {
         before: &pod.value,
         after: &settled.pod,
@@ -144,6 +151,7 @@ pub fn trace<T>(
         skipped: &skipped,
         absent: &settled.absent,
         denial: denial.as_ref(),
+        preset,
     }))
 }
 
@@ -158,11 +166,11 @@ fn read_step(pod: &Pod<'_>, namespace: &str) -> (Option<Layer>, Vec<Complaint>) 
 
 /// Stamps the result and writes down what changed.
 fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decision {
-    let Evaluation { settled, mut skipped, mut warnings, denial } = evaluation;
+    let Evaluation { settled, mut skipped, mut warnings, denial, unknown_class, preset } = evaluation;
     let audit = policy.mode == Mode::Audit;
     if let Some(denial) = denial {
         if !audit {
-            return Decision { warnings, skipped, ..Decision::denied(denial) };
+            return Decision { warnings, skipped, unknown_class, ..Decision::denied(denial) };
         }
         warnings.push(warning(&format!("would be refused: {}", denial.message)));
         skipped.push(Skipped::new(LayerId::STEP, &denial.message));
@@ -175,7 +183,7 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
     let provenance = match policy.provenance {
         Provenance::Off => None,
         _ if audit => None,
-        _ => Some(provenance::entries(&settled.stack, &after)),
+        _ => Some(provenance::entries(&settled.stack, &after, preset)),
     };
     if !write_stamp(&mut after, &stamp, provenance.as_deref(), policy) {
         warnings.push(warning("the pod's annotations leave no room for the stamp"));
@@ -189,6 +197,7 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
         default_image,
         audit,
         fault: None,
+        unknown_class,
     };
     match patch(pod, &after) {
         Ok(patch) => decision.patch = patch,
@@ -222,7 +231,7 @@ fn patch(pod: &Pod<'_>, after: &Value<'_>) -> Result<Option<String>, String> {
 
 /// Writes stamp and provenance over whatever the pod brought under their keys; the provenance gives way, and failing
 /// that the stamp, where the pod's annotations leave no room. Says whether the stamp is there.
-fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[(bool, String, &str)]>, policy: &Policy) -> bool {
+fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[provenance::Entry<'_>]>, policy: &Policy) -> bool {
     let Some(map) = pod.as_object_mut() else { return false };
     if map.get("metadata").and_then(Value::as_object).is_none() {
         map.insert("metadata", Value::Object(Map::new()));

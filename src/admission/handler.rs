@@ -87,7 +87,7 @@ impl Handler {
         });
         let decision = catch_unwind(work).unwrap_or_else(|_| {
             self.metrics.panicked();
-            after_panic(&request)
+            after_panic(&request, &self.policy)
         });
         self.tell(ask, &request, &decision);
         json(StatusCode::OK, respond(&request.uid, &decision))
@@ -106,6 +106,9 @@ impl Handler {
         };
         self.metrics.decided(outcome);
         decision.skipped.iter().for_each(|_| self.metrics.layer_failed());
+        if decision.unknown_class {
+            self.metrics.unknown_class();
+        }
         let outcome = outcome.as_str();
         if let Some(fault) = &decision.fault {
             tracing::error!(uid = %request.uid, namespace = %request.namespace, fault = %fault, "fault, please report it");
@@ -136,11 +139,11 @@ impl Handler {
 }
 
 /// A bug of ours never blocks a pod: it is made with a stamp that says what happened.
-fn after_panic(request: &Request<'_>) -> Decision {
+fn after_panic(request: &Request<'_>, policy: &Policy) -> Decision {
     let untouched = Decision::untouched();
     let is_pod = request.kind == "Pod" && request.operation == "CREATE";
     let pod = request.object.filter(|_| is_pod).and_then(|text| Pod::parse(text).ok());
-    let pod = pod.filter(|pod| pod.is_enabled(&request.namespace));
+    let pod = pod.filter(|pod| policy.admits(&pod.facts(&request.namespace)));
     let patch = catch_unwind(AssertUnwindSafe(|| pod.as_ref().and_then(fault_patch))).unwrap_or_default();
     Decision { patch, fault: Some("panic while deciding".into()), ..untouched }
 }

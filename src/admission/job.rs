@@ -15,7 +15,7 @@ use crate::{diff, layers::Snapshot, names, schema::POD};
 /// What the mutating webhook answers for a Job.
 pub(super) fn mutate(text: &str, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Decision {
     let template = match Template::parse(text) {
-        Ok(Some(template)) if template.pod.is_enabled(namespace) => template,
+        Ok(Some(template)) if policy.admits(&template.pod.facts(namespace)) => template,
         Ok(_) => return Decision::untouched(),
         Err(error) => return unreadable(&error),
     };
@@ -45,7 +45,7 @@ pub(super) fn mutate(text: &str, namespace: &str, snapshot: &Snapshot, policy: &
 /// What the validating webhook answers for a Job: refused if its pods would be.
 pub(super) fn check(text: &str, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Decision {
     let template = match Template::parse(text) {
-        Ok(Some(template)) if template.pod.is_enabled(namespace) => template,
+        Ok(Some(template)) if policy.admits(&template.pod.facts(namespace)) => template,
         Ok(_) => return Decision::untouched(),
         Err(error) => return unreadable(&error),
     };

@@ -4,13 +4,15 @@ use super::{
     OnStepError, Policy,
     decide::warning,
     default_container,
-    object::Pod,
+    object::{Pod, facts},
     passes::{self, Setting, Settled},
     stamp::{Skipped, cut},
+    system::System,
 };
 use crate::{
     layers::{Cause, Complaint, Layer, LayerId, Place, Snapshot, complaint::Printable},
     names,
+    presets::{self, Preset},
 };
 
 /// How many findings a refusal names; an author mends a few at a time.
@@ -21,9 +23,9 @@ const LONGEST_DENIAL: usize = 1024;
 /// Why an object is refused.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Denial {
-    /// HTTP code: 422, since that is what CI systems show at once.
+    /// HTTP code: 422, since that is what CI systems show at once; for a pod its preset may say another.
     pub code: u16,
-    /// Kubernetes' reason: `Invalid`.
+    /// Kubernetes' reason: `Invalid`, or what belongs to the preset's code.
     pub reason: &'static str,
     /// What is wrong and where, one finding a line.
     pub message: String,
@@ -43,6 +45,10 @@ pub(super) struct Evaluation<'a> {
     pub skipped: Vec<Skipped>,
     pub warnings: Vec<String>,
     pub denial: Option<Denial>,
+    /// See [`super::Decision::unknown_class`].
+    pub unknown_class: bool,
+    /// Which CI system's the pod is.
+    pub preset: &'static Preset,
 }
 
 impl Denial {
@@ -61,6 +67,11 @@ impl Denial {
             message: cut(&message, LONGEST_DENIAL),
             whereabouts: join(&|fault| fault.whereabouts.clone(), "; "),
         }
+    }
+
+    /// The same with the code that the CI system of a pod does the best with.
+    fn of_preset(self, preset: &'static Preset) -> Self {
+        Self { code: preset.denial.code, reason: &preset.denial.reason, ..self }
     }
 }
 
@@ -92,7 +103,9 @@ pub(super) fn evaluate<'a>(
     if bare {
         default_container::add(&mut start, &pod.facts(namespace), policy.default_image.as_deref());
     }
-    let setting = Setting { snapshot, namespace, step, of_job: pod.of_job };
+    let preset = presets::of(|key| pod.facts(namespace).label(key));
+    let system = System::of(preset, &pod.value);
+    let setting = Setting { snapshot, namespace, step, of_job: pod.of_job, preset, system };
     let mut settled = passes::settle(&setting, &pod.value, &start);
 
     let mut skipped = Vec::new();
@@ -154,5 +167,8 @@ pub(super) fn evaluate<'a>(
         skipped.push(Skipped::new(layer.id.clone(), "audit mode"));
     }
     let denial = (!faults.is_empty()).then(|| Denial::invalid(&faults));
-    Evaluation { settled, skipped, warnings, denial }
+    // A Job is its author's to mend; what its preset says is for the pods that the CI system makes itself.
+    let denial = denial.map(|denial| if pod.pointer.is_empty() { denial.of_preset(preset) } else { denial });
+    let unknown_class = snapshot.unknown_class(&facts(&settled.pod, namespace)).is_some();
+    Evaluation { settled, skipped, warnings, denial, unknown_class, preset }
 }

@@ -23,6 +23,7 @@ mod provenance;
 mod response;
 pub mod review;
 mod stamp;
+mod system;
 
 pub use decide::{Decision, Skip, Trace, Verdict, decide, decide_pod, trace};
 pub use judge::Denial;

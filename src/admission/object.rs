@@ -123,11 +123,6 @@ impl<'a> Pod<'a> {
         Self { value: Value::Object(value), pointer, of_job, name }
     }
 
-    /// Whether the pod asks for its layers.
-    pub fn is_enabled(&self, namespace: &str) -> bool {
-        self.facts(namespace).label(names::ENABLED) == Some(names::ENABLED_VALUE)
-    }
-
     /// What layers are matched against.
     pub fn facts<'p>(&'p self, namespace: &'p str) -> Facts<'p> {
         facts(&self.value, namespace)

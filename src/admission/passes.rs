@@ -9,12 +9,16 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{object::facts, protect};
+use super::{object::facts, protect, system::System};
 use crate::{
-    layers::{Cause, Complaint, Layer, LayerId, Mode, Place, Snapshot, Unresolved, targets},
+    layers::{
+        Apply, Cause, Complaint, Layer, LayerId, Mode, Place, Snapshot, Unresolved, fill::Filling, patterns, targets,
+        unite,
+    },
     merge,
+    presets::{ContainerList, Preset},
     schema::POD,
-    value::{Map, Path, Segment, Value},
+    value::{Map, Path, Position, Segment, Value},
 };
 
 /// How often the stack may be applied before what still moves is given up. Three would do for all that people mean; but
@@ -30,6 +34,10 @@ pub(super) struct Setting<'a> {
     pub step: Option<&'a Layer>,
     /// The pod is a Job's, so that some fields are its controller's.
     pub of_job: bool,
+    /// Which CI system's it is.
+    pub preset: &'static Preset,
+    /// What that system has in it.
+    pub system: Option<System<'a>>,
 }
 
 /// The pod as the stack leaves it.
@@ -76,6 +84,8 @@ struct Effect {
     /// Items that were there changed their order, which another layer may have given them.
     moved: bool,
     changed_metadata: bool,
+    /// A layer that only fills in found something missing; another one may take it away again.
+    filled: bool,
 }
 
 /// Applies the stack to `start` until it comes to rest. `original` is the pod as it was sent.
@@ -164,10 +174,11 @@ fn attempt<'a>(
 fn restless<'a>(setting: &Setting<'a>, original: &Value<'a>, pod: &mut Value<'a>, given_up: &GivenUp) -> GivenUp {
     let mut restless = GivenUp::new();
     for _ in 0..2 {
-        for layer in stack_of(setting, pod, given_up).0 {
+        let stack = stack_of(setting, pod, given_up).0;
+        for (at, layer) in stack.iter().copied().enumerate() {
             let before = pod.clone();
             // A failure is a change as well: it must not be called settled.
-            if apply(setting, original, pod, layer).is_err() || *pod != before {
+            if apply(setting, original, pod, layer, &stack[..at]).is_err() || *pod != before {
                 restless.insert(layer.id.clone(), unsettled(layer.place.clone()));
             }
         }
@@ -208,13 +219,18 @@ fn one_pass<'a>(
         absent: Vec::new(),
         again: false,
     };
+    let patterned: Vec<&Layer> = stack.iter().copied().filter(|layer| !layer.patterns.is_empty()).collect();
+    let count = |pod: &Value<'_>| ContainerList::ALL.iter().map(|list| list.of(pod.get("spec")).len()).sum::<usize>();
+    let containers = count(pod);
+    let fitted = patterns::fitting(&patterned, pod.get("spec"), setting.preset);
     for layer in stack {
         let audit = layer.options.mode == Mode::Audit;
         let saved = (careful || audit).then(|| pod.clone());
-        match apply(setting, original, pod, layer) {
+        match apply(setting, original, pod, layer, &pass.stack) {
             Ok(effect) if !audit => {
                 pass.again |= effect.added_container
                     || effect.moved
+                    || effect.filled
                     || (effect.changed_metadata && setting.snapshot.reads_metadata())
                     || !layer.idempotent;
                 if !effect.skipped.is_empty() {
@@ -232,58 +248,105 @@ fn one_pass<'a>(
             *pod = saved;
         }
     }
-    pass.again |= !pass.failed.is_empty() || adds_again(&pass.stack);
+    // A variable that one layer sets can give a container the role that another one waits for, and one that another
+    // must have may be gone.
+    pass.again |= !pass.failed.is_empty()
+        || adds_again(&pass.stack)
+        || count(pod) < containers
+        || fitted != patterns::fitting(&patterned, pod.get("spec"), setting.preset);
     Ok(pass)
 }
 
 /// Whether a list item that one layer takes away is set by it or by a later one: as a new item it comes first each time,
 /// before what stood in front of it the time before.
 fn adds_again(stack: &[&Layer]) -> bool {
-    stack.iter().enumerate().any(|(at, layer)| {
-        layer.deletions().any(|deletion| stack[at..].iter().any(|later| later.sets_in(&deletion.path)))
-    })
+    let by_pattern = stack.iter().any(|layer| layer.deletes_by_pattern());
+    let patterned = || stack.iter().any(|layer| !layer.patterns.is_empty());
+    by_pattern
+        || stack.iter().enumerate().any(|(at, layer)| {
+            layer
+                .deletions()
+                .any(|deletion| stack[at..].iter().any(|later| later.sets_in(&deletion.path)) || patterned())
+        })
 }
 
-/// Puts one layer on the pod. On an error the pod may be half changed.
+/// Puts one layer on the pod, on which the `earlier` ones are. On an error the pod may be half changed.
 fn apply<'a>(
     setting: &Setting<'a>,
     original: &Value<'a>,
     pod: &mut Value<'a>,
     layer: &'a Layer,
+    earlier: &[&Layer],
 ) -> Result<Effect, Complaint> {
     let complain = |cause: Cause, at| Complaint { cause, place: layer.place.clone(), at };
+    let expansion =
+        patterns::expand(layer, pod.get("spec"), setting.preset).map_err(|(cause, at)| complain(cause, Some(at)))?;
     let mut patch = layer.patch.value.borrowed();
-    let absent = targets::select(&mut patch, pod.get("spec"), layer.options.absent_containers, layer.id.kind).map_err(
-        |cause| {
+    let mut absent = targets::select(&mut patch, pod.get("spec"), layer.options.absent_containers, layer.id.kind)
+        .map_err(|cause| {
             let at = absent_path(&cause).map(|path| layer.patch.locate(&path));
             complain(cause, at)
-        },
-    )?;
+        })?;
+    absent.skipped.extend(expansion.missed);
     let mut moved = false;
-    if patch.as_object().is_some_and(|patch| !patch.is_empty()) {
-        let spec = part(pod, "spec");
-        let merged = merge::apply(spec, patch, POD.pod_spec(), merge::Mode::Lenient).map_err(|error| {
+    let mut filled = false;
+    let mut steps = expansion.steps;
+    if layer.options.apply == Apply::IfAbsent {
+        let whole = patterns::combined(std::mem::take(&mut steps), patch).map_err(|error| {
             let at = layer.patch.locate(&error.path);
             complain(Cause::Merge(Box::new(error.under(&Path::field("spec")))), Some(at))
         })?;
-        moved = merged.0;
-        if layer.can_leak {
-            let none = Value::Null;
-            merge::finalise(spec, original.get("spec").unwrap_or(&none), POD.pod_spec());
-        }
-        if setting.of_job {
-            protect::check(original, pod).map_err(|cause| {
-                let at = match &cause {
-                    Cause::Protected { path, .. } => Some(layer.patch.locate(&path.without_first(1))),
-                    _ => None,
-                };
-                complain(cause, at)
-            })?;
-        }
+        let filling = Filling { earlier, preset: setting.preset, unions: &layer.options.union_lists };
+        patch = filling.cut(whole, pod);
+        filled = patch.as_object().is_some_and(|patch| !patch.is_empty());
+    }
+    for step in steps {
+        moved |= put(setting, original, pod, layer, step.patch, |path| step.pattern.locate(path))?;
+    }
+    if patch.as_object().is_some_and(|patch| !patch.is_empty()) {
+        moved |= put(setting, original, pod, layer, patch, |path| layer.patch.locate(path))?;
     }
     let changed_metadata = !layer.metadata.is_empty()
-        && part(pod, "metadata").as_object_mut().is_some_and(|metadata| layer.metadata.apply(metadata));
-    Ok(Effect { added_container: !absent.added.is_empty(), moved, skipped: absent.skipped, changed_metadata })
+        && part(pod, "metadata")
+            .as_object_mut()
+            .is_some_and(|metadata| layer.metadata.apply(metadata, layer.options.apply));
+    Ok(Effect { added_container: !absent.added.is_empty(), moved, skipped: absent.skipped, changed_metadata, filled })
+}
+
+/// Merges one patch of a layer into the pod; says whether items that were there changed their order. `locate` says where
+/// a path of the spec stands in the layer's text.
+fn put<'a>(
+    setting: &Setting<'a>,
+    original: &Value<'a>,
+    pod: &mut Value<'a>,
+    layer: &'a Layer,
+    mut patch: Value<'a>,
+    locate: impl Fn(&Path) -> Position,
+) -> Result<bool, Complaint> {
+    let complain = |cause: Cause, at| Complaint { cause, place: layer.place.clone(), at };
+    let spec = part(pod, "spec");
+    if !layer.options.union_lists.is_empty() {
+        unite::widen(&mut patch, Some(spec), &layer.options.union_lists, layer.options.apply == Apply::IfAbsent);
+    }
+    let moved = merge::apply(spec, patch, POD.pod_spec(), merge::Mode::Lenient).map_err(|error| {
+        let at = locate(&error.path);
+        complain(Cause::Merge(Box::new(error.under(&Path::field("spec")))), Some(at))
+    })?;
+    if layer.can_leak {
+        let none = Value::Null;
+        merge::finalise(spec, original.get("spec").unwrap_or(&none), POD.pod_spec());
+    }
+    let own = setting.system.as_ref().map_or(Ok(()), |system| system.check(pod));
+    if own.is_err() || setting.of_job {
+        own.and_then(|()| protect::check(original, pod)).map_err(|cause| {
+            let at = match &cause {
+                Cause::Protected { path, .. } => Some(locate(&path.without_first(1))),
+                _ => None,
+            };
+            complain(cause, at)
+        })?;
+    }
+    Ok(moved.0)
 }
 
 /// A part of the pod, made if it isn't there.

@@ -1,4 +1,7 @@
-use crate::{layers::Mode, names};
+use crate::{
+    layers::{Facts, Mode},
+    names, presets,
+};
 
 /// All that flags decide; rules are layers and live in the snapshot.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -15,6 +18,8 @@ pub struct Policy {
     pub provenance: Provenance,
     /// What is changed.
     pub mutate: Mutate,
+    /// The presets whose pods are opted in without a label of podlayer's, sorted.
+    pub presets: Vec<String>,
 }
 
 /// What happens to a pod whose step patch can't be applied.
@@ -58,7 +63,16 @@ impl Default for Policy {
             mode: Mode::default(),
             provenance: Provenance::default(),
             mutate: Mutate::default(),
+            presets: Vec::new(),
         }
+    }
+}
+
+impl Policy {
+    /// Whether a pod asks for its layers: by podlayer's own label, or as one of a preset that opts in.
+    pub fn admits(&self, facts: &Facts<'_>) -> bool {
+        let selects = |name: &String| presets::named(name).is_some_and(|preset| preset.selects(|key| facts.label(key)));
+        facts.label(names::ENABLED) == Some(names::ENABLED_VALUE) || self.presets.iter().any(selects)
     }
 }
 

@@ -1,12 +1,15 @@
 //! The trail as it stands on the pod: for each field that a layer asserts, the last layer to do so.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use serde::Serialize;
 
 use crate::{
-    layers::{Layer, trail},
-    schema::POD,
+    layers::{Layer, patterns},
+    presets::Preset,
     value::Value,
 };
 
@@ -19,27 +22,31 @@ struct Written<'t> {
     more: usize,
 }
 
-/// The last layer to assert each path that the pod bears out, as (whether it is set, layer, path), sorted.
-pub(super) fn entries<'t>(stack: &[&'t Layer], pod: &Value<'_>) -> Vec<(bool, String, &'t str)> {
-    let mut last: HashMap<&str, (bool, usize)> = HashMap::new();
+/// Whether a field is set, the layer, the path.
+pub(super) type Entry<'t> = (bool, String, Cow<'t, str>);
+
+/// The last layer to assert each path that the pod bears out, sorted.
+pub(super) fn entries<'t>(stack: &[&'t Layer], pod: &Value<'_>, preset: &Preset) -> Vec<Entry<'t>> {
+    let mut last: HashMap<Cow<'t, str>, (bool, usize)> = HashMap::new();
     for (at, layer) in stack.iter().enumerate() {
-        let root = POD.pod_spec();
-        let borne = trail::borne_out(&layer.patch.value, root, &layer.metadata, pod.get("spec"), pod.get("metadata"));
-        for (assertion, borne) in layer.assertions.iter().zip(borne) {
+        for expanded in patterns::expanded(layer, pod.get("spec"), preset).iter().filter(|expanded| expanded.borne) {
+            last.insert(Cow::Owned(expanded.path.to_string()), (expanded.assertion.set, at));
+        }
+        for (assertion, borne) in layer.assertions.iter().zip(layer.borne_out(pod)) {
             if borne {
-                last.insert(&assertion.text, (assertion.set, at));
+                last.insert(Cow::Borrowed(&assertion.text), (assertion.set, at));
             }
         }
     }
     let mut entries: Vec<_> = last.into_iter().map(|(path, (set, at))| (set, stack[at].id.to_string(), path)).collect();
     // Set before removed, then by layer and path.
-    entries.sort_by(|a, b| (!a.0, &a.1, a.2).cmp(&(!b.0, &b.1, b.2)));
+    entries.sort_by(|a, b| (!a.0, &a.1, &a.2).cmp(&(!b.0, &b.1, &b.2)));
     entries
 }
 
 /// The annotation, cut at whole entries to so many bytes; how many were cut stands in it. Nothing where not even the
 /// frame fits.
-pub(super) fn annotation(entries: &[(bool, String, &str)], most: usize) -> Option<String> {
+pub(super) fn annotation(entries: &[Entry<'_>], most: usize) -> Option<String> {
     let frame = |more: usize| format!(r#"{{"v":1,"set":{{}},"removed":{{}},"more":{more}}}"#).len();
     if frame(entries.len()) > most {
         return None;
@@ -68,7 +75,8 @@ mod tests {
     #[test]
     fn whole_entries_are_cut_and_counted() {
         let entries: Vec<_> = (0..40).map(|i| (true, String::from("default/a"), format!("spec.field{i:02}"))).collect();
-        let borrowed: Vec<_> = entries.iter().map(|(set, layer, path)| (*set, layer.clone(), path.as_str())).collect();
+        let borrowed: Vec<_> =
+            entries.iter().map(|(set, layer, path)| (*set, layer.clone(), Cow::Borrowed(path.as_str()))).collect();
         for most in [44, 60, 100, 300, 1024] {
             let text = annotation(&borrowed, most).unwrap();
             assert!(text.len() <= most, "{} > {most}: {text}", text.len());

@@ -3,13 +3,13 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::{
-    files,
+    files, policy,
     report::{CliError, Outcome, print},
 };
 use crate::{
     layers::Scope,
     lint::{Severity, lint},
-    names,
+    names, presets,
 };
 
 /// Flags of `lint`.
@@ -28,6 +28,9 @@ pub(super) struct Args {
     /// podlayer's own namespace: layers in it are for the whole cluster.
     #[arg(long, value_name = "NAME", default_value = names::NAMESPACE, env = "PODLAYER_NAMESPACE")]
     own_namespace: String,
+    /// CI systems whose traps to look for in layers that don't say by match which one they are for.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PODLAYER_PRESETS", value_parser = policy::preset())]
+    presets: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -41,9 +44,10 @@ enum Output {
 /// Runs `lint`.
 pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
     let scope = Scope { own_namespace: &args.own_namespace };
+    let presets: Vec<_> = args.presets.iter().filter_map(|name| presets::named(name)).collect();
     let mut findings = Vec::new();
     for (path, text) in files::texts(&args.files)? {
-        findings.extend(lint(&text, &path.display().to_string(), &files::stem(&path), scope));
+        findings.extend(lint(&text, &path.display().to_string(), &files::stem(&path), scope, &presets));
     }
     match args.output {
         Output::Json => {

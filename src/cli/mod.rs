@@ -8,6 +8,7 @@ mod lint;
 mod loopback;
 mod object;
 mod policy;
+mod presets;
 mod render;
 mod report;
 mod webhook;
@@ -45,6 +46,8 @@ enum Command {
     Render(render::Args),
     /// Look for mistakes in layers, and in the step patches of pods and Jobs.
     Lint(lint::Args),
+    /// Print what podlayer knows of each CI system.
+    Presets(presets::Args),
     /// Make certificates for development.
     Certs(certs::Args),
     /// Answer merge and YAML cases, one JSON line each, to compare with kubectl.
@@ -69,6 +72,7 @@ impl Cli {
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Lint(args) => lint::run(&args),
+            Command::Presets(args) => presets::run(&args),
             Command::Certs(args) => certs::run(&args),
             Command::Conformance(args) => conformance::run(&args),
             Command::Completions(Completions { shell }) => {

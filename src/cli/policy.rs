@@ -3,7 +3,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::{
     admission::{Mutate, OnStepError, Policy, Provenance},
     layers::Mode,
-    names,
+    names, presets,
 };
 
 /// The flags that every command that decides has; together they are the [`Policy`].
@@ -28,13 +28,18 @@ pub(super) struct PolicyArgs {
     /// What is changed; on Jobs, Pods adds the default container only.
     #[arg(long, default_value = "Pods", env = "PODLAYER_MUTATE", value_parser = mutate())]
     mutate: Mutate,
+    /// CI systems whose pods get layers without a label of podlayer's (see podlayer presets).
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PODLAYER_PRESETS", value_parser = preset())]
+    presets: Vec<String>,
 }
 
 impl PolicyArgs {
     /// The policy that the flags say.
     pub(super) fn policy(&self) -> Policy {
-        let Self { own_namespace, default_image, on_step_error, mode, provenance, mutate } = self.clone();
-        Policy { own_namespace, default_image, on_step_error, mode, provenance, mutate }
+        let Self { own_namespace, default_image, on_step_error, mode, provenance, mutate, mut presets } = self.clone();
+        presets.sort_unstable();
+        presets.dedup();
+        Policy { own_namespace, default_image, on_step_error, mode, provenance, mutate, presets }
     }
 }
 
@@ -42,6 +47,10 @@ fn words<T: Copy + Send + Sync + 'static>(choices: &'static [(&'static str, T)])
     // INVARIANT: clap let through one of the words, and the first stands for all of them.
     PossibleValuesParser::new(choices.iter().map(|(word, _)| *word))
         .map(move |word| choices.iter().find(|(known, _)| *known == word).map_or(choices[0].1, |(_, choice)| *choice))
+}
+
+pub(super) fn preset() -> impl TypedValueParser<Value = String> {
+    PossibleValuesParser::new(presets::all().iter().map(|preset| preset.name.as_str()))
 }
 
 fn on_step_error() -> impl TypedValueParser<Value = OnStepError> {

@@ -1,13 +1,17 @@
 //! Why a pod has what it has: for every field that a layer asserts, its value, the layer, where in the layer's text, and
 //! what it replaced.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
 
 use serde::Serialize;
 
 use crate::{
     admission::Trace,
-    layers::{Layer, complaint::Printable},
+    layers::{
+        Apply, Layer,
+        complaint::Printable,
+        patterns::{self, Pattern},
+    },
     value::{Path, Position, Segment, Value, to_json},
 };
 
@@ -41,6 +45,9 @@ pub struct Line {
     pub line: u32,
     /// See `line`.
     pub column: u32,
+    /// The target in the patch that met the container, where it isn't the container's name: `containers[name=@command]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// What stood there before.
     pub replaced: Option<Replaced>,
 }
@@ -58,24 +65,52 @@ struct Asserted<'a> {
     layer: &'a Layer,
     at: Position,
     set: bool,
-    path: &'a Path,
+    path: Cow<'a, Path>,
+    pattern: Option<&'a Pattern>,
+}
+
+/// What layers assert, by path, in the order of the layers.
+type Fields<'a> = BTreeMap<Cow<'a, str>, Vec<Asserted<'a>>>;
+
+fn push<'a>(fields: &mut Fields<'a>, text: Cow<'a, str>, asserted: Asserted<'a>) {
+    let chain = fields.entry(text).or_default();
+    // A layer that names a path twice (delete, then add; by a glob, then exactly) says one thing: the last.
+    if chain.last().is_some_and(|last| last.layer.id == asserted.layer.id) {
+        chain.pop();
+    }
+    chain.push(asserted);
 }
 
 impl Explanation {
     /// Reads the way of one decision.
     pub fn of(trace: &Trace<'_, '_>) -> Self {
-        let mut fields: BTreeMap<&str, Vec<Asserted<'_>>> = BTreeMap::new();
+        let mut fields = Fields::new();
         for layer in trace.stack {
-            for assertion in &layer.assertions {
-                let chain = fields.entry(&assertion.text).or_default();
-                // A layer that names a path twice (delete, then add) says one thing: the last.
-                if chain.last().is_some_and(|asserted| asserted.layer.id == layer.id) {
-                    chain.pop();
+            let fills = layer.options.apply == Apply::IfAbsent;
+            for expanded in patterns::expanded(layer, trace.after.get("spec"), trace.preset) {
+                if fills && !expanded.borne {
+                    continue;
                 }
-                chain.push(Asserted { layer, at: assertion.at, set: assertion.set, path: &assertion.path });
+                let text = expanded.path.to_string();
+                let (assertion, pattern) = (expanded.assertion, Some(expanded.pattern));
+                let path = Cow::Owned(expanded.path);
+                push(&mut fields, text.into(), Asserted { layer, at: assertion.at, set: assertion.set, path, pattern });
+            }
+            // What the pod had already isn't the layer's.
+            let borne = if fills { layer.borne_out(trace.after) } else { Vec::new() };
+            for (at, assertion) in layer.assertions.iter().enumerate() {
+                if fills && borne.get(at) != Some(&true) {
+                    continue;
+                }
+                let (text, path) = (assertion.text.as_str(), Cow::Borrowed(&assertion.path));
+                push(
+                    &mut fields,
+                    text.into(),
+                    Asserted { layer, at: assertion.at, set: assertion.set, path, pattern: None },
+                );
             }
         }
-        let lines = fields.into_iter().filter_map(|(text, chain)| line(trace, text, &chain)).collect();
+        let lines = fields.into_iter().filter_map(|(text, chain)| line(trace, &text, &chain)).collect();
         Self {
             lines,
             layers: trace.stack.iter().map(|layer| layer.id.to_string()).collect(),
@@ -99,6 +134,9 @@ impl Explanation {
                 line.line,
                 line.column
             );
+            if let Some(via) = &line.via {
+                let _ = write!(out, " via {via}");
+            }
             if let Some(replaced) = &line.replaced {
                 let value = replaced.value.as_deref().unwrap_or("(removed)");
                 let _ = write!(out, ", replaced {} of {}", Printable(value), replaced.by);
@@ -137,6 +175,7 @@ fn line(trace: &Trace<'_, '_>, text: &str, chain: &[Asserted<'_>]) -> Option<Lin
         source: last.layer.title.clone(),
         line: last.at.line,
         column: last.at.column,
+        via: last.pattern.map(Pattern::title),
         replaced,
     })
 }
@@ -145,6 +184,9 @@ fn line(trace: &Trace<'_, '_>, text: &str, chain: &[Asserted<'_>]) -> Option<Lin
 fn asserted<'a>(asserted: &Asserted<'a>) -> Option<Value<'a>> {
     if !asserted.set {
         return None;
+    }
+    if let Some(pattern) = asserted.pattern {
+        return Pattern::inner(&asserted.path).find(&pattern.item.value).map(Value::borrowed);
     }
     let inner = asserted.path.without_first(1);
     let in_patch = inner.find(&asserted.layer.patch.value).map(Value::borrowed);

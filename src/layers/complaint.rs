@@ -58,6 +58,17 @@ pub enum Cause {
     /// The merge refuses to put the patch on this pod.
     #[error("{0}")]
     Merge(#[source] Box<merge::Error>),
+    /// No container fits the pattern of a step patch.
+    #[error("no {list} {verb} {name:?}{hint}", list = if *.init { "init container" } else { "container" },
+            verb = if .name.starts_with('@') { "plays" } else { "fits" })]
+    NoFit {
+        /// The pattern.
+        name: String,
+        /// Whether it stands under `initContainers`.
+        init: bool,
+        /// The nearest name and what there is, ready to print.
+        hint: String,
+    },
     /// The layer would change what no layer may change.
     #[error("{path} can't be changed by a layer: {why}")]
     Protected {

@@ -1,7 +1,14 @@
 use std::fmt;
 
-use super::{MetadataPatch, Options, Place, Selector, trail::Assertion};
-use crate::value::{Document, Path, Segment};
+use super::{
+    MetadataPatch, Options, Place, Selector,
+    patterns::Pattern,
+    trail::{self, Assertion},
+};
+use crate::{
+    schema::POD,
+    value::{Document, Path, Segment, Value},
+};
 
 /// One layer, ready to apply.
 #[derive(Clone, Debug)]
@@ -20,15 +27,17 @@ pub struct Layer {
     pub selector: Selector,
     /// How it applies.
     pub options: Options,
-    /// The patch of the pod's spec.
+    /// The patch of the pod's spec, without the items of `patterns`.
     pub patch: Document,
+    /// The items of the patch that are meant for several containers, in the order in which they apply.
+    pub patterns: Vec<Pattern>,
     /// The labels and annotations it sets.
     pub metadata: MetadataPatch,
     /// Whether the patch may leave nulls or directives behind, so that a finalise pass must follow.
     pub can_leak: bool,
     /// Whether applying it to its own result can change something again, so that a second pass must look.
     pub idempotent: bool,
-    /// What the patch asserts, for the trail.
+    /// What the patch asserts, for the trail; what the patterns assert stands with them.
     pub assertions: Vec<Assertion>,
     /// SHA-256 of all that decides what the layer does.
     pub digest: [u8; 32],
@@ -59,10 +68,22 @@ pub struct LayerId {
 }
 
 impl Layer {
+    /// For each of its assertions, in their order, whether a pod bears it out.
+    pub fn borne_out(&self, pod: &Value<'_>) -> Vec<bool> {
+        let (spec, metadata) = (pod.get("spec"), pod.get("metadata"));
+        trail::borne_out(&self.patch.value, POD.pod_spec(), &self.metadata, &self.options, spec, metadata)
+    }
+
     /// The list items that it takes away.
     pub fn deletions(&self) -> impl Iterator<Item = &Assertion> {
         let is_item = |assertion: &&Assertion| matches!(assertion.path.segments().last(), Some(Segment::Item { .. }));
         self.assertions.iter().filter(|assertion| !assertion.set).filter(is_item)
+    }
+
+    /// Whether its patterns take list items away.
+    pub fn deletes_by_pattern(&self) -> bool {
+        let is_item = |assertion: &Assertion| matches!(assertion.path.segments().last(), Some(Segment::Item { .. }));
+        self.patterns.iter().flat_map(|pattern| &pattern.assertions).any(|found| !found.set && is_item(found))
     }
 
     /// Whether it sets something in the list item at a path.

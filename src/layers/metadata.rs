@@ -1,6 +1,6 @@
-use super::{Complaint, Place, fields::Fields};
+use super::{Apply, Complaint, Place, fields::Fields};
 use crate::{
-    names,
+    names, presets,
     value::{Document, Map, Path, Position, Segment, Value},
 };
 
@@ -23,23 +23,6 @@ pub struct Entry {
     /// Where it stands in the text.
     pub at: Position,
 }
-
-/// Prefixes of keys that belong to the Job controller or to a CI system's own bookkeeping: it finds its pods by them.
-const PROTECTED_PREFIXES: &[&str] = &[
-    names::DOMAIN,
-    "actions.github.com/",
-    "batch.kubernetes.io/",
-    "buildkite.com/",
-    "jenkins/",
-    "kubernetes.jenkins.io/",
-    "tekton.dev/",
-    "triggers.tekton.dev/",
-    "workflows.argoproj.io/",
-];
-
-/// Keys with the same owners that have no prefix of their own.
-const PROTECTED_KEYS: &[&str] =
-    &["actions-ephemeral-runner", "controller-uid", "job-name", "pod", "pod-template-hash", "runner-pod"];
 
 /// Longest value of a label, and longest name part of a key (Kubernetes' own limits).
 const LONGEST_NAME: usize = 63;
@@ -87,13 +70,13 @@ impl MetadataPatch {
         [("labels", &self.labels), ("annotations", &self.annotations)]
     }
 
-    /// Merges into a pod's `metadata`; says whether anything changed.
-    pub fn apply<'a>(&'a self, metadata: &mut Map<'a>) -> bool {
+    /// Merges into a pod's `metadata`, all or only what it lacks; says whether anything changed.
+    pub fn apply<'a>(&'a self, metadata: &mut Map<'a>, apply: Apply) -> bool {
         let mut changed = false;
         for (kind, entries) in self.kinds() {
             for entry in entries {
                 let current = metadata.get(kind).and_then(|map| map.get(&entry.key)).and_then(Value::as_str);
-                if current == entry.value.as_deref() {
+                if current == entry.value.as_deref() || (apply == Apply::IfAbsent && current.is_some()) {
                     continue;
                 }
                 changed = true;
@@ -120,8 +103,7 @@ impl MetadataPatch {
 }
 
 fn check_key(key: &str) -> Result<(), String> {
-    let is_gitlabs = key.split_once('/').is_some_and(|(prefix, _)| prefix.ends_with("runner.gitlab.com"));
-    if is_gitlabs || PROTECTED_KEYS.contains(&key) || PROTECTED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
+    if key.starts_with(names::DOMAIN) || presets::is_reserved(key) {
         return Err(format!(
             "{key:?} may not be set by a layer, because podlayer, the Job controller or the CI system finds its pods by it"
         ));

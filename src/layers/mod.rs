@@ -13,26 +13,30 @@
 mod book;
 pub mod complaint;
 mod fields;
+pub mod fill;
 mod layer;
 pub mod manifest;
 mod metadata;
 mod options;
 mod parse;
+pub mod patterns;
 mod selector;
 mod snapshot;
 mod source;
 pub mod targets;
 pub mod trail;
+pub mod unite;
 
 pub use book::{Book, Standing, State};
 pub use complaint::{Cause, Complaint, Place};
 pub use layer::{Kind, Layer, LayerId};
 pub use metadata::MetadataPatch;
-pub use options::{AbsentContainers, Mode, Options};
+pub use options::{AbsentContainers, Apply, Mode, Options};
 pub use parse::{ParseError, Scope, parse, parse_bare, parse_step};
 pub use selector::{Facts, Selector};
 pub use snapshot::{Snapshot, SnapshotError, Unresolved};
 pub use source::LayerSource;
+pub use unite::UnionList;
 
 #[cfg(test)]
 mod tests;

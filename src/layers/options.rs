@@ -1,4 +1,4 @@
-use super::{Complaint, Place, fields::Fields};
+use super::{Complaint, Place, UnionList, fields::Fields};
 use crate::value::Document;
 
 /// How a layer applies.
@@ -6,10 +6,24 @@ use crate::value::Document;
 pub struct Options {
     /// Whether it changes pods at all.
     pub mode: Mode,
+    /// What happens to a field that the pod has already.
+    pub apply: Apply,
     /// Whether a pod that the layer fails on is refused.
     pub required: bool,
     /// What happens to a container that the patch names and the pod lacks.
     pub absent_containers: AbsentContainers,
+    /// Lists that a merge replaces as a whole, and this layer adds to.
+    pub union_lists: Vec<UnionList>,
+}
+
+/// What happens to a field that the pod has already.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Apply {
+    /// It stays, unless the API server filled it in.
+    IfAbsent,
+    /// It gets the layer's value.
+    #[default]
+    Override,
 }
 
 /// Whether decisions take effect.
@@ -44,25 +58,13 @@ impl Options {
     pub(super) fn parse(document: &Document, place: &Place) -> Result<Self, Complaint> {
         let known = ["mode", "apply", "required", "absentContainers", "unionLists"];
         let fields = Fields::document(document, "options", &known, place.clone())?;
-        let unsupported = |key: &str, entry: super::fields::Entry<'_>| {
-            fields.complaint(
-                format!("options.{key} is not supported by this version of podlayer, leave it out"),
-                entry.marks.shown(),
-            )
+        let union_list = |entry: super::fields::Entry<'_>| {
+            let text = fields.string_of("unionLists", entry)?;
+            UnionList::parse(&text)
+                .map_err(|error| fields.complaint(format!("options.unionLists: {error}"), entry.marks.at))
         };
-        if let Some(entry) = fields.get("apply")
-            && !fields.choice("apply", &[("IfAbsent", false), ("Override", true)])?.unwrap_or(true)
-        {
-            return Err(fields.complaint(
-                "options.apply: IfAbsent is not supported by this version of podlayer, write Override or leave it out"
-                    .into(),
-                entry.marks.at,
-            ));
-        }
-        if let Some(entry) = fields.get("unionLists") {
-            return Err(unsupported("unionLists", entry));
-        }
         let modes = [("Audit", Mode::Audit), ("Enforce", Mode::Enforce)];
+        let apply = [("IfAbsent", Apply::IfAbsent), ("Override", Apply::Override)];
         let absent = [
             ("Add", AbsentContainers::Add),
             ("Auto", AbsentContainers::Auto),
@@ -71,8 +73,10 @@ impl Options {
         ];
         Ok(Self {
             mode: fields.choice("mode", &modes)?.unwrap_or_default(),
+            apply: fields.choice("apply", &apply)?.unwrap_or_default(),
             required: fields.bool("required")?.unwrap_or_default(),
             absent_containers: fields.choice("absentContainers", &absent)?.unwrap_or_default(),
+            union_lists: fields.list("unionLists")?.into_iter().map(union_list).collect::<Result<_, _>>()?,
         })
     }
 }

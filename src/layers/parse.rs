@@ -2,7 +2,10 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::{Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, trail};
+use super::{
+    Apply, Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Selector, fill,
+    patterns, trail,
+};
 use crate::{
     merge, names,
     schema::{self, CheckOptions, Finding, FindingKind, POD, Wanted, nearest},
@@ -65,6 +68,10 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
         }
         None => (Document::empty(), reader.place(None)),
     };
+    if options.apply == Apply::IfAbsent {
+        reader.complaints.extend(fill::check(&patch, &place));
+        reader.complaints.extend(fill::check_metadata(&metadata, &reader.place(Some(names::KEY_METADATA))));
+    }
     if !reader.complaints.is_empty() {
         return Err(ParseError(reader.complaints));
     }
@@ -230,7 +237,10 @@ fn check(parsed: &Parsed, place: &Place, options: CheckOptions) -> Vec<Complaint
         }
         Complaint { cause: Cause::Schema(Box::new(finding)), place: place.clone(), at }
     };
-    findings.into_iter().map(complaint).collect()
+    let mut complaints: Vec<Complaint> = findings.into_iter().map(complaint).collect();
+    complaints.extend(patterns::check(&parsed.document, place));
+    complaints.sort_by_key(|complaint| complaint.at);
+    complaints
 }
 
 struct Parts {
@@ -254,9 +264,11 @@ impl Layer {
         let mut hash = Sha256::new();
         hash.update(format!("{id}\n{}\n{options:?}\n{metadata:?}\n", namespace.as_deref().unwrap_or_default()));
         hash.update(to_json(&patch.value));
+        let (can_leak, idempotent) = (merge::can_leak(&patch.value), !has_unsettling(&patch.value));
+        let patterns = patterns::take(&mut patch);
         Self {
-            can_leak: merge::can_leak(&patch.value),
-            idempotent: !has_unsettling(&patch.value),
+            can_leak,
+            idempotent,
             assertions: trail::assertions(&patch, POD.pod_spec(), &metadata),
             digest: hash.finalize().into(),
             id,
@@ -267,6 +279,7 @@ impl Layer {
             selector,
             options,
             patch,
+            patterns,
             metadata,
         }
     }

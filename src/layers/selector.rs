@@ -1,5 +1,5 @@
 use super::{Complaint, Place, fields::Fields};
-use crate::value::{Document, Map, Value};
+use crate::value::{Document, Map, Value, glob_matches};
 
 /// What layers are matched against: all that is known of a pod when it is decided.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +74,13 @@ impl Selector {
             && self.annotations.iter().all(|(key, value)| facts.annotation(key) == Some(value))
     }
 
+    /// The labels that a pod must have.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        let wants = |expression: &&Expression| matches!(expression.operator, Operator::Exists | Operator::In);
+        let expressions = self.expressions.iter().filter(wants).map(|expression| expression.key.as_str());
+        self.labels.iter().map(|(key, _)| key.as_str()).chain(expressions)
+    }
+
     /// Whether it looks at labels or annotations, which a layer can change.
     pub fn reads_metadata(&self) -> bool {
         !(self.labels.is_empty() && self.expressions.is_empty() && self.annotations.is_empty())
@@ -123,44 +130,4 @@ fn pairs(fields: &Fields<'_>, key: &str) -> Result<Vec<(String, String)>, Compla
             _ => Err(map.wrong(name, "a string", entry)),
         })
         .collect()
-}
-
-/// Whether a text fits a glob, in which `*` stands for any characters and nothing else is special.
-fn glob_matches(glob: &str, text: &str) -> bool {
-    let mut parts = glob.split('*');
-    // INVARIANT: splitting gives at least one part.
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else { return rest.is_empty() };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn globs_know_only_the_star() {
-        for (glob, text, fits) in [
-            ("ci", "ci", true),
-            ("ci", "cix", false),
-            ("ci-*", "ci-a", true),
-            ("ci-*", "ci-", true),
-            ("*-ci", "a-ci", true),
-            ("*", "", true),
-            ("a*b*c", "axxbyyc", true),
-            ("a*b*c", "ac", false),
-            ("ab*ba", "aba", false),
-            ("c?", "ca", false),
-        ] {
-            assert_eq!(glob_matches(glob, text), fits, "{glob} on {text}");
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::{Facts, Kind, Layer, LayerId};
-use crate::{names, schema::nearest};
+use crate::{names, presets, schema::nearest};
 
 /// All layers as of one moment. Never changes; a new one takes its place as a whole.
 #[derive(Clone, Debug, Default)]
@@ -91,13 +91,18 @@ impl Snapshot {
     /// The layers that apply to a pod, in order, without its step patch; and what it asked for in vain.
     pub fn resolve(&self, facts: &Facts<'_>) -> (Vec<&Layer>, Vec<Unresolved>) {
         let fits = |layer: &&Arc<Layer>| layer.selector.matches(facts);
+        let system = self.system_class(facts).and_then(Result::ok);
         let of_namespace = self.namespace_defaults.get(facts.namespace);
         let defaults = self.defaults.iter().chain(of_namespace.into_iter().flatten());
         let mut stack: Vec<&Layer> = defaults.filter(fits).map(AsRef::as_ref).collect();
 
         let mut unresolved = Vec::new();
         let own = self.namespace_classes.get(facts.namespace);
+        stack.extend(system);
         for name in asked(facts) {
+            if system.is_some_and(|system| system.id.name == name) {
+                continue;
+            }
             match self.classes.get(name).or_else(|| own?.get(name)) {
                 Some(class) if fits(&class) => stack.push(class),
                 _ if unresolved.len() >= MOST_UNRESOLVED => break,
@@ -113,6 +118,20 @@ impl Snapshot {
             }
         }
         (stack, unresolved)
+    }
+
+    /// The class that the CI system's own label names, where there is none for this pod: no mistake of anybody's.
+    pub fn unknown_class<'f>(&self, facts: &Facts<'f>) -> Option<&'f str> {
+        self.system_class(facts)?.err()
+    }
+
+    /// The class that the CI system's own label names, or the name where there is no such class for the pod.
+    fn system_class<'f>(&self, facts: &Facts<'f>) -> Option<Result<&Layer, &'f str>> {
+        let source = presets::of(|key| facts.label(key)).class.as_ref()?;
+        let name = facts.label(&source.label).filter(|name| !name.is_empty())?;
+        let own = || self.namespace_classes.get(facts.namespace)?.get(name);
+        let class = self.classes.get(name).or_else(own).filter(|class| class.selector.matches(facts));
+        Some(class.map(AsRef::as_ref).ok_or(name))
     }
 
     /// Every layer, in the order of their tiers.

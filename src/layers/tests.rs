@@ -128,14 +128,17 @@ fn what_is_wrong_with_a_config_map_is_said_all_at_once_with_places() {
 }
 
 #[test]
-fn a_class_without_match_and_options_that_do_not_work_yet_are_refused() {
+fn a_class_without_match_and_lists_that_can_not_be_united_are_refused() {
     let class = read(&source("podlayer", "class", "c", &[])).unwrap_err().to_string();
     assert!(class.contains("a class needs the key match"), "{class}");
-    for options in ["apply: IfAbsent", "unionLists: [tolerations]"] {
-        let error = read(&source("podlayer", "default", "d", &[("options", options)])).unwrap_err().to_string();
-        assert!(error.contains("not supported by this version"), "{error}");
-    }
-    assert!(read(&source("podlayer", "default", "d", &[("options", "apply: Override")])).is_ok());
+    let error = read(&source("podlayer", "default", "d", &[("options", "unionLists: [env]")])).unwrap_err().to_string();
+    assert!(
+        error.starts_with("options.unionLists: \"env\" is no list that can be united, write tolerations,"),
+        "{error}"
+    );
+    let options = "apply: IfAbsent\nunionLists: [tolerations, \"containers[*].envFrom\"]";
+    let layer = read(&source("podlayer", "default", "d", &[("options", options)])).unwrap();
+    assert_eq!((layer.options.apply, layer.options.union_lists.len()), (Apply::IfAbsent, 2));
 }
 
 #[test]

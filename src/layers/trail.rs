@@ -7,9 +7,12 @@
 
 use std::collections::HashMap;
 
-use super::MetadataPatch;
+use super::{Apply, MetadataPatch, Options};
 use crate::{
-    schema::{POD, Type, TypeId},
+    schema::{
+        POD, Type, TypeId,
+        defaults::{is_default_item, same},
+    },
     value::{Document, Map, Marks, Path, Position, Segment, Value},
 };
 
@@ -30,7 +33,7 @@ pub struct Assertion {
 pub(super) fn assertions(patch: &Document, root: TypeId, metadata: &MetadataPatch) -> Vec<Assertion> {
     let mut out = Vec::new();
     let mut path = Path::field("spec");
-    let node = Node { value: &patch.value, marks: Some(&patch.marks), ty: Some(root), result: None };
+    let node = Node { value: &patch.value, marks: Some(&patch.marks), ty: Some(root), result: None, field: "" };
     walk_root(node, &mut Some(&mut path), &mut |leaf| {
         if let (Some(path), Some(at)) = (leaf.path, leaf.at) {
             out.push(Assertion { text: path.to_string(), path: path.clone(), at, set: leaf.set });
@@ -46,17 +49,24 @@ pub(super) fn assertions(patch: &Document, root: TypeId, metadata: &MetadataPatc
 }
 
 /// For each assertion of a layer, in their order, whether a pod bears it out: a value that is asserted is there, one
-/// that is asserted away isn't.
+/// that is asserted away isn't. What a layer that only fills in asserts must be there with the layer's own value.
 pub fn borne_out(
     patch: &Value<'_>,
     root: TypeId,
     metadata: &MetadataPatch,
+    options: &Options,
     pod_spec: Option<&Value<'_>>,
     pod_metadata: Option<&Value<'_>>,
 ) -> Vec<bool> {
     let mut out = Vec::new();
-    let node = Node { value: patch, marks: None, ty: Some(root), result: pod_spec };
-    walk_root(node, &mut None, &mut |leaf| out.push(leaf.set == leaf.present));
+    let node = Node { value: patch, marks: None, ty: Some(root), result: pod_spec, field: "" };
+    let fills = options.apply == Apply::IfAbsent;
+    let unites = !options.union_lists.is_empty();
+    walk_root(node, &mut None, &mut |leaf| {
+        let node = leaf.node;
+        let is_own = || node.result.is_some_and(|result| is_own(&node, result, unites));
+        out.push(if fills { is_own() } else { leaf.set == node.result.is_some() });
+    });
     for (kind, entries) in metadata.kinds() {
         let map = pod_metadata.and_then(|metadata| metadata.get(kind));
         out.extend(entries.iter().map(|entry| {
@@ -74,33 +84,47 @@ struct Node<'n> {
     marks: Option<&'n Marks>,
     ty: Option<TypeId>,
     result: Option<&'n Value<'n>>,
+    /// The field that it is, or that its list is.
+    field: &'n str,
 }
 
 impl<'n> Node<'n> {
-    fn leaf<'l>(&self, path: &'l Trace<'_>, set: bool) -> Leaf<'l> {
-        Leaf { path: path.as_deref(), at: self.marks.map(Marks::shown), set, present: self.result.is_some() }
+    fn leaf<'l>(self, path: &'l Trace<'_>, set: bool) -> Leaf<'l, 'n> {
+        Leaf { path: path.as_deref(), at: self.marks.map(Marks::shown), set, node: self }
     }
 }
 
-struct Leaf<'l> {
+/// Whether a pod has at some place what the patch has there; a list may also hold items of the API server's, and the
+/// pod's own where the layer adds to it.
+fn is_own(node: &Node<'_>, result: &Value<'_>, unites: bool) -> bool {
+    match (node.value, result) {
+        (Value::List(own), Value::List(found)) if own != found => {
+            let mut rest = found.iter().filter(|item| !is_default_item(node.field, item));
+            (unites && own.iter().all(|item| found.contains(item))) || (!own.is_empty() && rest.by_ref().eq(own.iter()))
+        }
+        (own, found) => same(node.ty, own, found),
+    }
+}
+
+struct Leaf<'l, 'n> {
     path: Option<&'l Path>,
     at: Option<Position>,
     set: bool,
-    present: bool,
+    node: Node<'n>,
 }
 
 /// Where the walk is; not kept where nobody asks for paths.
 type Trace<'t> = Option<&'t mut Path>;
 
 /// [`walk`] from the whole patch, which asserts nothing itself: an empty patch leaves the spec as it is.
-fn walk_root(node: Node<'_>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_>)) {
+fn walk_root(node: Node<'_>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_, '_>)) {
     if node.value.as_object().is_some_and(|map| !map.is_empty()) {
         walk(node, path, out);
     }
 }
 
 /// Calls `out` for each leaf below a place, always in the same order. Recursion is bounded by the depth of a patch.
-fn walk(node: Node<'_>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_>)) {
+fn walk(node: Node<'_>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_, '_>)) {
     match node.value {
         Value::Null => out(node.leaf(path, false)),
         Value::Object(map) if map.is_empty() => out(node.leaf(path, true)),
@@ -116,7 +140,7 @@ fn walk(node: Node<'_>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_>)) {
 }
 
 /// A field's value: a list with a merge key item by item, anything else as it is.
-fn walk_field(node: Node<'_>, merge_key: Option<&str>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_>)) {
+fn walk_field(node: Node<'_>, merge_key: Option<&str>, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_, '_>)) {
     let (Some(key), Value::List(items)) = (merge_key, node.value) else {
         return walk(node, path, out);
     };
@@ -135,13 +159,13 @@ fn walk_field(node: Node<'_>, merge_key: Option<&str>, path: &mut Trace<'_>, out
         let marks = node.marks.and_then(|marks| marks.children.get(at));
         let segment = || Segment::Item { key: key.to_owned(), value: name.to_string() };
         step(path, segment, |path| {
-            walk_item(Node { value: item, marks, ty: item_ty, result }, key, path, out);
+            walk_item(Node { value: item, marks, ty: item_ty, result, ..node }, key, path, out);
         });
     }
 }
 
 /// An item: its leaves but for the merge key, which the path names already; the item itself if it has no others.
-fn walk_item(node: Node<'_>, merge_key: &str, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_>)) {
+fn walk_item(node: Node<'_>, merge_key: &str, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_, '_>)) {
     let Value::Object(map) = node.value else { return };
     let delete = map.get("$patch").and_then(Value::as_str) == Some("delete");
     let bare = map.keys().all(|key| key == merge_key || key.starts_with('$'));
@@ -157,7 +181,7 @@ fn walk_fields(
     map: &Map<'_>,
     merge_key: Option<&str>,
     path: &mut Trace<'_>,
-    out: &mut impl FnMut(Leaf<'_>),
+    out: &mut impl FnMut(Leaf<'_, '_>),
 ) {
     for (at, (key, value)) in map.iter().enumerate() {
         if key.starts_with('$') || Some(key) == merge_key {
@@ -166,7 +190,7 @@ fn walk_fields(
         let field = node.ty.and_then(|ty| child(ty, key));
         let result = node.result.and_then(|result| result.get(key));
         let marks = node.marks.and_then(|marks| marks.children.get(at));
-        let inner = Node { value, marks, ty: field.map(|(ty, _)| ty), result };
+        let inner = Node { value, marks, ty: field.map(|(ty, _)| ty), result, field: key };
         let merge_key = field.and_then(|(_, merge_key)| merge_key);
         step(path, || Segment::Field(key.to_owned()), |path| walk_field(inner, merge_key, path, out));
     }

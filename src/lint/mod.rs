@@ -1,10 +1,13 @@
 //! What is wrong with files before anything runs: layers, and pods or Jobs that bring a step patch.
 
+mod traps;
+
 use serde::Serialize;
 
 use crate::{
-    layers::{Complaint, ParseError, Place, Scope, manifest, parse_step},
+    layers::{Complaint, Layer, ParseError, Place, Scope, manifest, parse_step},
     names,
+    presets::{self, Preset},
     value::{Document, Path, Position, Segment, Value},
     yaml,
 };
@@ -42,8 +45,9 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("PodTemplate", "template.metadata.annotations"),
 ];
 
-/// Looks at one file. All findings at once, in the order of the file.
-pub fn lint(text: &str, file: &str, stem: &str, scope: Scope<'_>) -> Vec<Finding> {
+/// Looks at one file. All findings at once, in the order of the file. `presets` are those whose traps to look for in
+/// layers that don't say themselves which CI system they are for.
+pub fn lint(text: &str, file: &str, stem: &str, scope: Scope<'_>, presets: &[&'static Preset]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, part) in manifest::documents(text) {
         let start = Position { line, column: 1 };
@@ -59,8 +63,19 @@ pub fn lint(text: &str, file: &str, stem: &str, scope: Scope<'_>) -> Vec<Finding
             findings.extend(step(text, &parsed.document, path, file, start));
             continue;
         }
-        if let Err(ParseError(complaints)) = manifest::read(part, file, stem, scope) {
-            findings.extend(complaints.iter().map(|complaint| of_complaint(complaint, file, start)));
+        match manifest::read(part, file, stem, scope) {
+            Err(ParseError(complaints)) => {
+                findings.extend(complaints.iter().map(|complaint| of_complaint(complaint, file, start)));
+            }
+            Ok(layers) => {
+                let at = |at: Position| in_patch(text, &parsed.document, start, at);
+                findings.extend(layers.iter().flat_map(|layer| {
+                    warnings(layer, &traps::presets_of(layer, presets), file).into_iter().map(|finding| {
+                        let Position { line, column } = at(Position { line: finding.line, column: finding.column });
+                        Finding { line, column, ..finding }
+                    })
+                }));
+            }
         }
     }
     findings.sort_by_key(|finding| (finding.line, finding.column));
@@ -77,11 +92,42 @@ fn step(text: &str, object: &Document, annotations: &str, file: &str, start: Pos
         let message = format!("annotation {} must be text: write it as a block after |", names::STEP_PATCH);
         return vec![finding(file, scalar, Severity::Error, message)];
     };
-    let Err(ParseError(complaints)) = parse_step(patch) else { return Vec::new() };
-    complaints
-        .iter()
-        .map(|complaint| finding(file, manifest::inside(text, scalar, complaint.at), Severity::Error, cause(complaint)))
-        .collect()
+    match parse_step(patch) {
+        Err(ParseError(complaints)) => {
+            let of = |complaint: &Complaint| {
+                finding(file, manifest::inside(text, scalar, complaint.at), Severity::Error, cause(complaint))
+            };
+            complaints.iter().map(of).collect()
+        }
+        Ok(layer) => {
+            let labels = Path::parse(&annotations.replace("annotations", "labels")).ok();
+            let labels = labels.and_then(|path| path.find(&object.value));
+            let preset = presets::of(|key| labels?.get(key)?.as_str());
+            let inside = |finding: Finding| {
+                let at = Some(Position { line: finding.line, column: finding.column });
+                let Position { line, column } = manifest::inside(text, scalar, at);
+                Finding { line, column, ..finding }
+            };
+            warnings(&layer, &[preset], file).into_iter().map(inside).collect()
+        }
+    }
+}
+
+/// What a layer does that its CI system takes badly, with the places in the layer's own text.
+fn warnings(layer: &Layer, presets: &[&'static Preset], file: &str) -> Vec<Finding> {
+    let found = traps::find(layer, presets);
+    found.into_iter().map(|(at, text)| finding(file, at, Severity::Warning, text)).collect()
+}
+
+/// Where a place in a layer's patch stands in the file: within the ConfigMap's text, or in the bare patch.
+fn in_patch(text: &str, document: &Document, start: Position, at: Position) -> Position {
+    let data = document.value.get("data").filter(|_| document.value.get("kind").is_some());
+    let key = data.and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
+    let mut keys = key.filter(|key| key.strip_suffix(".yaml").unwrap_or(key) == names::KEY_PATCH);
+    let Some(key) = keys.next() else { return at.within(start, 0) };
+    let mut path = Path::field("data");
+    path.push(Segment::Field(key.to_owned()));
+    manifest::inside(text, document.locate_value(&path).within(start, 0), Some(at))
 }
 
 fn of_complaint(complaint: &Complaint, file: &str, start: Position) -> Finding {

@@ -1,6 +1,7 @@
 //! What a Pod may hold: field names, types, quantities, and which list merges by which key.
 
 mod check;
+pub mod defaults;
 mod directives;
 mod finding;
 pub mod graph;

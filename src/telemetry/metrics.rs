@@ -38,6 +38,7 @@ struct Inner {
     panics: Counter,
     layers: Vec<Gauge>,
     layer_failures: Counter,
+    unknown_classes: Counter,
     decisions: Vec<Counter>,
 }
 
@@ -95,6 +96,9 @@ impl Metrics {
         registry.register("panics", "Panics caught: each is a bug of podlayer", panics.clone());
         let layer_failures = Counter::default();
         registry.register("layer_failures", "Layers that failed on a pod and were left out", layer_failures.clone());
+        let unknown_classes = Counter::default();
+        let help = "Pods whose CI system's own label names a class that there isn't for them";
+        registry.register("unknown_classes", help, unknown_classes.clone());
 
         Self(Arc::new(Inner {
             registry,
@@ -108,6 +112,7 @@ impl Metrics {
             panics,
             layers,
             layer_failures,
+            unknown_classes,
             decisions,
         }))
     }
@@ -156,6 +161,11 @@ impl Metrics {
     /// A layer failed on a pod and was left out.
     pub fn layer_failed(&self) {
         self.0.layer_failures.inc();
+    }
+
+    /// The label by which a pod's CI system names classes has one that there isn't for the pod.
+    pub fn unknown_class(&self) {
+        self.0.unknown_classes.inc();
     }
 
     /// A decision was made.
@@ -263,6 +273,7 @@ mod tests {
             "podlayer_panics_total 0",
             "podlayer_layers{state=\"stale\"} 0",
             "podlayer_layer_failures_total 0",
+            "podlayer_unknown_classes_total 0",
             "podlayer_decisions_total{outcome=\"patched\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing in\n{text}");

@@ -6,6 +6,7 @@
 //! Numbers are Go's: a JSON number without `.` and `e` that fits 64 bits signed is an integer, any other a float, and
 //! the two are different types to a strategic merge (`spec.ports` with key `80` doesn't meet `80.0`).
 
+mod glob;
 mod json;
 mod map;
 mod path;
@@ -13,6 +14,7 @@ mod position;
 
 use std::borrow::Cow;
 
+pub use glob::glob_matches;
 pub use json::{Limits as JsonLimits, from_json, to_json};
 pub use map::Map;
 pub use path::{Path, PathError, Segment};

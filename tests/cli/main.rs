@@ -6,7 +6,9 @@ mod commands;
 mod conformance;
 mod examples;
 mod lint;
+mod presets;
 mod render;
+mod targets;
 
 use std::{
     io::Write,

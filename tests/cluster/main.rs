@@ -11,6 +11,9 @@ mod podlayer;
 
 mod bad_steps;
 mod default_container;
+mod examples_presets;
 mod layers;
 mod namespaces;
 mod openapi;
+mod presets;
+mod server_defaults;

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::stacks::{case, snapshot};
 
-fn decide(pod: &Value, snapshot: &Snapshot) -> Decision {
+pub(crate) fn decide(pod: &Value, snapshot: &Snapshot) -> Decision {
     decide_pod(&Pod::parse(&pod.to_string()).unwrap(), "ci", snapshot, &Policy::default())
 }
 
 /// The pod as the API server makes it.
-fn made(pod: &Value, decision: &Decision) -> Value {
+pub(crate) fn made(pod: &Value, decision: &Decision) -> Value {
     let mut made = pod.clone();
     if let Some(patch) = &decision.patch {
         json_patch::patch(&mut made, &serde_json::from_str::<json_patch::Patch>(patch).unwrap()).unwrap();
@@ -20,9 +20,9 @@ fn made(pod: &Value, decision: &Decision) -> Value {
     made
 }
 
-/// How many cases each property is tried on: `PODLAYER_CASES`, for a long run after a change to the passes.
-fn cases() -> u32 {
-    std::env::var("PODLAYER_CASES").map_or(1500, |cases| cases.parse().expect("PODLAYER_CASES is a number"))
+/// How many made-up cases: a few in every run, more where somebody asks (`PROPTEST_CASES=20000`).
+pub(crate) fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(1500, |text| text.parse().unwrap())
 }
 
 proptest! {

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test stops at the first surprise")]
 
 mod decide;
+mod named;
 mod stacks;

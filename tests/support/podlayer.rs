@@ -63,6 +63,11 @@ impl Webhook {
 
     /// Registers it for the pods, Jobs and layers of one namespace and waits until the API server calls it.
     pub(crate) fn register(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str) {
+        self.register_with(plane, namespace, failure_policy, &[]);
+    }
+
+    /// The same, also for pods and Jobs that carry one of these labels.
+    pub(crate) fn register_with(&self, plane: &ControlPlane, namespace: &str, failure_policy: &str, labels: &[&str]) {
         let ca = std::fs::read(self.folder.path().join("certs/ca.crt")).unwrap();
         let client = |path: &str| json!({"url": format!("{}{path}", self.url), "caBundle": base64(&ca)});
         let selector = |name: &str| json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
@@ -81,8 +86,13 @@ impl Webhook {
                 "rules": [{"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}],
             })
         };
-        let pod = "object.metadata.?labels[?'podlayer.dev/enabled'].orValue('') == 'true'";
-        let job = "object.spec.template.metadata.?labels[?'podlayer.dev/enabled'].orValue('') == 'true'";
+        let opted_in = |metadata: &str| {
+            let label = |label: &&str| format!(" || {metadata}.?labels[?'{label}'].hasValue()");
+            let others: String = labels.iter().map(label).collect();
+            format!("{metadata}.?labels[?'podlayer.dev/enabled'].orValue('') == 'true'{others}")
+        };
+        let pod = &opted_in("object.metadata");
+        let job = &opted_in("object.spec.template.metadata");
         let layer = "object.metadata.?labels[?'podlayer.dev/layer'].hasValue()";
         let never = |mut hook: Value| {
             hook["reinvocationPolicy"] = json!("Never");

@@ -1,8 +1,10 @@
 //! The command line: one file per subcommand, wiring only.
 
 mod certs;
+mod cluster;
 mod conformance;
 mod demo;
+mod explain;
 mod files;
 mod lint;
 mod loopback;
@@ -44,6 +46,8 @@ enum Command {
     Demo(demo::Args),
     /// Print a Pod, Job, CronJob or pod template as podlayer would make it.
     Render(render::Args),
+    /// Say which layer set which field of a pod, and what it replaced.
+    Explain(Box<explain::Args>),
     /// Look for mistakes in layers, and in the step patches of pods and Jobs.
     Lint(lint::Args),
     /// Print what podlayer knows of each CI system.
@@ -71,6 +75,7 @@ impl Cli {
             Command::Webhook(args) => webhook::run(*args),
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
+            Command::Explain(args) => explain::run(&args),
             Command::Lint(args) => lint::run(&args),
             Command::Presets(args) => presets::run(&args),
             Command::Certs(args) => certs::run(&args),

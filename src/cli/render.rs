@@ -3,15 +3,13 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::{
+    explain::{self, Form},
     files::{self, LayerFiles},
     object::Object,
     policy::PolicyArgs,
     report::{CliError, Outcome, note, print},
 };
-use crate::{
-    admission::{Verdict, trace},
-    explain::Explanation,
-};
+use crate::admission::Verdict;
 
 /// Flags of `render`.
 #[derive(Debug, clap::Args)]
@@ -46,8 +44,10 @@ enum Output {
     Json,
     /// The RFC 6902 patch alone, as JSON.
     Patch,
-    /// One line for each field that a layer set: value, layer, position, what it replaced.
+    /// One line for each field that a layer asserts, as `explain -f FILE`.
     Explain,
+    /// A page, as `explain -f FILE -o html`.
+    Html,
 }
 
 /// Runs `render`.
@@ -59,7 +59,15 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
         object.set_step(&files::text_of(step)?.0)?;
     }
     let snapshot = LayerFiles::read(&args.layers, &policy.own_namespace)?.snapshot()?;
-    let namespace = args.namespace.clone().or_else(|| object.namespace.clone()).unwrap_or_else(|| "default".into());
+    let namespace = object.namespace_or(args.namespace.as_deref());
+    let form = match args.output {
+        Output::Explain => Some(Form::Text),
+        Output::Html => Some(Form::Html),
+        _ => None,
+    };
+    if let Some(form) = form {
+        return explain::of_file(&object, &name, &namespace, &snapshot, &policy, form);
+    }
 
     let decision = object.decide(&namespace, &snapshot, &policy)?;
     decision.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
@@ -69,18 +77,13 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
             return Ok(Outcome::Findings);
         }
         Verdict::Untouched => {
-            note(&format!("{name} is not opted in: it lacks the label {}: \"true\"", crate::names::ENABLED));
+            note(&explain::not_opted_in(&name));
         }
         Verdict::Allowed => {}
     }
     let out = match args.output {
-        Output::Explain => {
-            let text = object.pod_text()?;
-            let explanation = trace(&object.pod(&text)?, &namespace, &snapshot, &policy, Explanation::of);
-            explanation.map(|explanation| explanation.to_text()).unwrap_or_default()
-        }
         Output::Patch => format!("{}\n", decision.patch.as_deref().unwrap_or("[]")),
-        Output::Json | Output::Yaml => {
+        _ => {
             object.apply(&decision)?;
             let fail = |error: String| CliError::new(format!("failed to print the object: {error}"));
             match args.output {

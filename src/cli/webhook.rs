@@ -99,7 +99,7 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
     // Every task that must not end; the first that does ends the process.
     let mut tasks: JoinSet<Result<&'static str, CliError>> = JoinSet::new();
     if layers.is_empty() {
-        let client = cluster::client(kubeconfig.as_deref()).await;
+        let client = cluster::client(kubeconfig.as_deref(), None).await;
         let client = client.map_err(|error| CliError::because("failed to reach the cluster", error))?;
         let (own, metrics) = (policy.own_namespace.clone(), metrics.clone());
         tasks.spawn(async move {

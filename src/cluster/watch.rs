@@ -108,7 +108,7 @@ fn put(book: &mut Book, source: LayerSource) {
     }
 }
 
-fn source_of(config_map: ConfigMap) -> LayerSource {
+pub(super) fn source_of(config_map: ConfigMap) -> LayerSource {
     LayerSource {
         namespace: config_map.metadata.namespace.unwrap_or_default(),
         name: config_map.metadata.name.unwrap_or_default(),

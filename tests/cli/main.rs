@@ -5,6 +5,7 @@
 mod commands;
 mod conformance;
 mod examples;
+mod explain;
 mod lint;
 mod presets;
 mod render;

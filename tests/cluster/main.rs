@@ -12,6 +12,7 @@ mod podlayer;
 mod bad_steps;
 mod default_container;
 mod examples_presets;
+mod explain;
 mod layers;
 mod namespaces;
 mod openapi;

@@ -163,7 +163,10 @@ impl Explanation {
 
 /// What a row tells when it is pointed at.
 fn tip(line: &Line) -> String {
-    let mut out = format!("{}, {} {}", line.layer, line.source, line.key);
+    let mut out = format!("{}, {}", line.layer, line.source);
+    if line.source.starts_with("ConfigMap ") {
+        let _ = write!(out, " {}", line.key);
+    }
     let _ = write!(out, ", line {} column {}", line.line, line.column);
     if let Some(via) = &line.via {
         let _ = write!(out, ", by {via}");

@@ -154,7 +154,7 @@ fn the_page_shows_whose_each_row_is_on_hover_and_focus_and_runs_nothing() {
     assert_eq!((&answer["left"], &answer["hover"], &answer["tags"]), (&"none".into(), &true.into(), &true.into()));
     assert_eq!(
         answer["tip"],
-        "step, annotation podlayer.dev/pod-spec-patch podSpecPatch, line 3 column 3. Replaced \"base\" of default/10-base"
+        "step, annotation podlayer.dev/pod-spec-patch, line 3 column 3. Replaced \"base\" of default/10-base"
     );
     // Each layer has a colour of its own, the rows have those of the legend.
     let colours = answer["colours"].as_object().unwrap();

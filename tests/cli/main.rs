@@ -10,6 +10,7 @@ mod lint;
 mod presets;
 mod render;
 mod targets;
+mod typos;
 
 use std::{
     io::Write,

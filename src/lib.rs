@@ -23,6 +23,7 @@ pub mod cli;
 pub mod cluster;
 pub mod diff;
 pub mod explain;
+pub mod import;
 pub mod layers;
 pub mod lint;
 pub mod merge;

@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("admission/handler", &["admission", "layers", "telemetry"]),
     ("explain", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission"]),
     ("lint", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission"]),
+    ("import", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission", "explain"]),
     ("telemetry", &[]),
     ("server", &["telemetry"]),
     ("certs", &["layers", "admission", "telemetry", "cluster"]),
@@ -47,8 +48,20 @@ const PURE_CRATES: &[&str] = &[
 ];
 
 /// The folders of the pure part.
-const PURE: &[&str] =
-    &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission", "explain", "lint", "names"];
+const PURE: &[&str] = &[
+    "value",
+    "yaml",
+    "schema",
+    "merge",
+    "diff",
+    "presets",
+    "layers",
+    "admission",
+    "explain",
+    "lint",
+    "import",
+    "names",
+];
 
 /// Parts of the standard library that touch the world.
 const IMPURE_STD: &[&str] = &[

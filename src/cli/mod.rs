@@ -4,13 +4,16 @@ mod certs;
 mod cluster;
 mod conformance;
 mod demo;
+mod diff;
 mod explain;
 mod files;
+mod import;
 mod lint;
 mod loopback;
 mod object;
 mod policy;
 mod presets;
+mod recorded;
 mod render;
 mod report;
 mod webhook;
@@ -50,6 +53,12 @@ enum Command {
     Explain(Box<explain::Args>),
     /// Look for mistakes in layers, and in the step patches of pods and Jobs.
     Lint(lint::Args),
+    /// Say what a change of the layers would do to recent pods.
+    Diff(Box<diff::Args>),
+    /// Turn another system's configuration into layers.
+    Import(import::Args),
+    /// Move the podSpecPatch of a Buildkite pipeline's steps into the annotation.
+    Convert(import::Convert),
     /// Print what podlayer knows of each CI system.
     Presets(presets::Args),
     /// Make certificates for development.
@@ -77,6 +86,9 @@ impl Cli {
             Command::Render(args) => render::run(&args),
             Command::Explain(args) => explain::run(&args),
             Command::Lint(args) => lint::run(&args),
+            Command::Diff(args) => diff::run(&args),
+            Command::Import(args) => import::run(&args),
+            Command::Convert(args) => import::convert(&args),
             Command::Presets(args) => presets::run(&args),
             Command::Certs(args) => certs::run(&args),
             Command::Conformance(args) => conformance::run(&args),

@@ -281,7 +281,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// The type of a field, and the merge key of the list that it is.
-fn child(ty: TypeId, field: &str) -> Option<(TypeId, Option<&'static str>)> {
+pub(super) fn child(ty: TypeId, field: &str) -> Option<(TypeId, Option<&'static str>)> {
     match POD.target(ty).1 {
         Type::Struct(fields) => {
             let field = fields.field(field)?;

@@ -2,6 +2,7 @@
 //! what it replaced.
 
 mod document;
+pub mod effect;
 mod html;
 mod original;
 mod text;

@@ -4,8 +4,10 @@
 
 mod commands;
 mod conformance;
+mod diff;
 mod examples;
 mod explain;
+mod import;
 mod lint;
 mod presets;
 mod render;

@@ -11,6 +11,7 @@ mod import;
 mod lint;
 mod loopback;
 mod object;
+mod plugin;
 mod policy;
 mod presets;
 mod recorded;
@@ -20,7 +21,7 @@ mod webhook;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use report::{CliError, Outcome};
 
@@ -69,6 +70,9 @@ enum Command {
     Completions(Completions),
     /// Print the version.
     Version,
+    /// Answer kubectl's completion.
+    #[command(name = "__complete", hide = true)]
+    Complete(Complete),
 }
 
 #[derive(Debug, clap::Args)]
@@ -77,7 +81,22 @@ struct Completions {
     shell: clap_complete::Shell,
 }
 
+#[derive(Debug, clap::Args)]
+struct Complete {
+    /// What stands there so far; the last word is the one to complete.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
 impl Cli {
+    /// Reads the command line; ends the process where that is wrong, or where only help is wanted. Called as
+    /// `kubectl-podlayer`, it is a plugin of kubectl.
+    pub fn from_command_line() -> Self {
+        let command = plugin::called_as(Self::command(), std::env::args_os().next().as_deref());
+        let matches = command.get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Runs the command; says how the process ends.
     pub fn run(self) -> ExitCode {
         let outcome = match self.command {
@@ -96,6 +115,10 @@ impl Cli {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Self::command(), "podlayer", &mut script);
                 report::print_bytes(&script)
+            }
+            Command::Complete(Complete { words }) => {
+                let command = plugin::called_as(Self::command(), std::env::args_os().next().as_deref());
+                report::print(&plugin::complete(&command, &words))
             }
             Command::Version => report::print(&format!("podlayer {}\n", env!("CARGO_PKG_VERSION"))),
         };

@@ -53,14 +53,6 @@ impl Outcome {
         leaves(trace.after, Some((POD.pod(), None)), &mut Path::root(), &mut fields);
         Self { fields, explanation: Explanation::of(trace) }
     }
-
-    /// The layer that has the last word on a path or on what it stands in.
-    fn layer_of(&self, path: &str) -> Option<&str> {
-        let covers = |line: &&super::Line| {
-            path.strip_prefix(&line.path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
-        self.explanation.lines.iter().filter(covers).max_by_key(|line| line.path.len()).map(|line| line.layer.as_str())
-    }
 }
 
 /// What a change of the layers does to a pod; nothing where both sets leave it as it is, or alike.
@@ -87,7 +79,8 @@ pub fn effect(
             if before == after {
                 continue;
             }
-            let layer = new.layer_of(path).or_else(|| old.layer_of(path)).unwrap_or("(the pod's own)");
+            let layer =
+                new.explanation.layer_of(path).or_else(|| old.explanation.layer_of(path)).unwrap_or("(the pod's own)");
             let (path, layer) = (path.clone(), layer.to_owned());
             changes.push(Change { path, before: before.cloned(), after: after.cloned(), layer });
         }

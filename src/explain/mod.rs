@@ -165,6 +165,14 @@ impl Explanation {
         }
     }
 
+    /// The layer that has the last word on a path, or on what it stands in.
+    pub fn layer_of(&self, path: &str) -> Option<&str> {
+        let covers = |line: &&Line| {
+            path.strip_prefix(&line.path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        self.lines.iter().filter(covers).max_by_key(|line| line.path.len()).map(|line| line.layer.as_str())
+    }
+
     /// The fields that layers took away.
     fn removed(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter().filter(|line| line.value.is_none())

@@ -3,11 +3,14 @@
 use super::{ImportError, agent_stack::controller_patch};
 use crate::{
     admission::{Pod, Policy, trace},
-    explain::effect::{Change, compare},
-    layers::{Snapshot, complaint::Printable},
+    explain::{
+        Explanation,
+        effect::{Change, compare},
+    },
+    layers::{LayerId, Snapshot, complaint::Printable},
     merge,
     schema::POD,
-    value::Value,
+    value::{Path, Segment, Value},
 };
 
 /// One Job, patched in both ways.
@@ -15,8 +18,8 @@ use crate::{
 pub struct Parity {
     /// What it is.
     pub subject: String,
-    /// What is different: `before` is the old controller's, `after` podlayer's.
-    pub differences: Vec<Change>,
+    /// What is different, `before` with the old controller and `after` with podlayer; and why, where that is known.
+    pub differences: Vec<(Change, Option<String>)>,
     /// Why there is nothing to compare.
     pub failure: Option<String>,
 }
@@ -42,9 +45,18 @@ pub fn parity(
         result.failure = Some(format!("the old controller refuses the pod: {error}"));
         return Ok(result);
     }
-    let new = trace(pod, namespace, snapshot, policy, |trace| match trace.denial {
-        Some(denial) => Err(denial.message.clone()),
-        None => Ok(compare(old.get("spec").unwrap_or(&Value::Null), trace.after.get("spec").unwrap_or(&Value::Null))),
+    let new = trace(pod, namespace, snapshot, policy, |trace| {
+        if let Some(denial) = trace.denial {
+            return Err(denial.message.clone());
+        }
+        let of = |pod: &Value<'_>| pod.get("spec").map(Value::borrowed).map(Value::into_owned).unwrap_or_default();
+        let explanation = Explanation::of(trace);
+        let changes = compare(&of(&old), &of(trace.after)).into_iter().map(|mut change| {
+            change.layer = explanation.layer_of(&change.path).unwrap_or_default().to_owned();
+            let why = why(&change, trace.before);
+            (change, why)
+        });
+        Ok(changes.collect())
     });
     match new {
         None => result.failure = Some("podlayer has nothing to do with it: is it a Job of agent-stack-k8s?".into()),
@@ -52,6 +64,34 @@ pub fn parity(
         Some(Ok(differences)) => result.differences = differences,
     }
     Ok(result)
+}
+
+/// Why the two differ in a field.
+fn why(change: &Change, original: &Value<'_>) -> Option<String> {
+    if change.layer == LayerId::STEP.to_string() || change.layer.starts_with("class/") {
+        return Some(format!("of {}, which the old controller does not know", change.layer));
+    }
+    let path = Path::parse(&change.path).ok()?;
+    let [_, Segment::Field(list), Segment::Item { key, value }, rest @ ..] = path.segments() else { return None };
+    let item = [
+        Segment::Field("spec".into()),
+        Segment::Field(list.clone()),
+        Segment::Item { key: key.clone(), value: value.clone() },
+    ];
+    let mut container = Path::root();
+    item.into_iter().for_each(|segment| container.push(segment));
+    if container.find(original).is_none() {
+        let text = format!(
+            "the pod has no {value}: the old controller adds it without an image, which the API server refuses; podlayer leaves it out"
+        );
+        return change.after.is_none().then_some(text);
+    }
+    match rest {
+        [Segment::Field(field), ..] if field == "command" || field == "args" => Some(format!(
+            "{field} of {value} was left out: the old controller folds it into BUILDKITE_COMMAND before the Job is made"
+        )),
+        _ => None,
+    }
 }
 
 impl Parity {
@@ -68,9 +108,10 @@ impl Parity {
             (None, count) => format!("{count} different"),
         };
         let mut out = format!("{}: {}\n", Printable(&self.subject), Printable(&verdict));
-        for Change { path, before, after, .. } in &self.differences {
+        for (Change { path, before, after, .. }, why) in &self.differences {
             let shown = |value: &Option<String>| Printable(value.as_deref().unwrap_or("(nothing)")).to_string();
-            out.push_str(&format!("  {path}: old controller {}, podlayer {}\n", shown(before), shown(after)));
+            let why = why.as_deref().unwrap_or("not explained");
+            out.push_str(&format!("  {path}: old controller {}, podlayer {}: {why}\n", shown(before), shown(after)));
         }
         out
     }

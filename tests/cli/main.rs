@@ -5,10 +5,12 @@
 mod commands;
 mod conformance;
 mod diff;
+mod docs;
 mod examples;
 mod explain;
 mod import;
 mod lint;
+mod plugin;
 mod presets;
 mod render;
 mod targets;

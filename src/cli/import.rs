@@ -124,7 +124,6 @@ fn agent_stack(args: &AgentStack) -> Result<Outcome, CliError> {
 /// The manifests, read back as the webhook will read them.
 fn checked(imported: &Imported, own_namespace: &str) -> Result<(String, Snapshot), CliError> {
     let yaml = imported.to_yaml(own_namespace);
-    let yaml = yaml.map_err(|error| CliError::because("failed to print the layers", error))?;
     let read = manifest::read(&yaml, "the imported layers", "imported", Scope { own_namespace });
     let layers = read.map_err(|error| CliError::because(format!("what was imported is no layer:\n{yaml}"), error))?;
     let snapshot = Snapshot::build(layers.into_iter().map(std::sync::Arc::new));

@@ -7,7 +7,7 @@ use crate::{
     admission::{Decision, Pod, Policy, Verdict, decide_pod},
     layers::{Snapshot, manifest},
     names,
-    value::{Position, to_json},
+    value::{JsonLimits, Position, from_json, to_json},
     yaml,
 };
 
@@ -113,6 +113,16 @@ impl Object {
         pod.pointer = self.pointer;
         pod.of_job |= self.of_job;
         Ok(pod)
+    }
+
+    /// The whole of it as YAML that kubectl reads back as it is.
+    ///
+    /// # Errors
+    /// An object deeper than any that was read.
+    pub(super) fn to_yaml(&self) -> Result<String, CliError> {
+        let text = self.json.to_string();
+        let value = from_json(&text, JsonLimits { depth: yaml::Options::KUBECTL.limits.depth });
+        value.map(|value| yaml::to_yaml(&value)).map_err(|error| CliError::because("failed to print the object", error))
     }
 
     /// Decides the object as the webhook would decide its pod.

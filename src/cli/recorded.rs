@@ -38,7 +38,7 @@ impl Recorded {
             _ => {}
         }
         let metadata = &json["metadata"];
-        let name = metadata["name"].as_str().or(metadata["generateName"].as_str()).unwrap_or_default();
+        let name = metadata["name"].as_str().or_else(|| metadata["generateName"].as_str()).unwrap_or_default();
         let subject = match (json["kind"].as_str(), name) {
             (Some(kind), name) if !name.is_empty() => format!("{place} {}/{name}", kind.to_lowercase()),
             _ => place.to_owned(),

@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
                     let text = serde_json::to_string_pretty(&object.json).map_err(|error| fail(error.to_string()))?;
                     format!("{text}\n")
                 }
-                _ => serde_yaml::to_string(&object.json).map_err(|error| fail(error.to_string()))?,
+                _ => object.to_yaml()?,
             }
         }
     };

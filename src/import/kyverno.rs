@@ -170,7 +170,7 @@ impl Rule<'_> {
                     plain.extend(left);
                     filling.extend(fills);
                 }
-                let list = |items: Vec<Value<'static>>| (!items.is_empty()).then(|| Value::List(items));
+                let list = |items: Vec<Value<'static>>| (!items.is_empty()).then_some(Value::List(items));
                 if items.is_empty() {
                     return (Some(Value::List(Vec::new())), None);
                 }
@@ -241,7 +241,7 @@ impl Rule<'_> {
             match key {
                 "kinds" if !exclude => {
                     let is_pod = |kind: &&str| matches!(kind.rsplit('/').next(), Some("Pod" | "*"));
-                    if !texts.iter().any(|kind| is_pod(kind)) {
+                    if !texts.iter().any(is_pod) {
                         self.fail(marks, format!("kinds {}: a layer is for pods", texts.join(", ")));
                     } else if texts.iter().any(|kind| !is_pod(kind)) {
                         self.imported.remark(

@@ -62,10 +62,7 @@ impl Imported {
     }
 
     /// The layers as manifests.
-    ///
-    /// # Errors
-    /// What the YAML writer says.
-    pub fn to_yaml(&self, namespace: &str) -> Result<String, serde_yaml::Error> {
+    pub fn to_yaml(&self, namespace: &str) -> String {
         let mut out = String::new();
         for layer in &self.layers {
             let _ = write!(
@@ -79,13 +76,11 @@ impl Imported {
                 layer.order
             );
             for (key, value) in &layer.data {
-                let json: serde_json::Value = serde_json::from_str(&crate::value::to_json(value)).unwrap_or_default();
-                let text = serde_yaml::to_string(&json)?;
                 let _ = writeln!(out, "  {key}: |");
-                text.lines().for_each(|line| _ = writeln!(out, "    {line}"));
+                yaml::to_yaml(value).lines().for_each(|line| _ = writeln!(out, "    {line}"));
             }
         }
-        Ok(out)
+        out
     }
 }
 

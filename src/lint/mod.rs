@@ -115,9 +115,11 @@ impl Lint<'_> {
         let document = &parsed.document;
         let embedded = embedded::find(document);
         let kind = document.value.get("kind").and_then(Value::as_str);
-        if kind == Some("ConfigMap") && is_layer(&document.value) {
-            self.layer(start, part, document);
-        } else if kind.is_none() && embedded.is_empty() && self.is_bare_patch(&document.value, several) {
+        let is_layer = match kind {
+            Some(kind) => kind == "ConfigMap" && is_layer(&document.value),
+            None => embedded.is_empty() && self.is_bare_patch(&document.value, several),
+        };
+        if is_layer {
             self.layer(start, part, document);
         }
         for found in &embedded {
@@ -134,10 +136,7 @@ impl Lint<'_> {
         if self.source.named {
             return true;
         }
-        let spec = match POD.target(POD.pod_spec()).1 {
-            schema::Type::Struct(fields) => fields,
-            _ => return false,
-        };
+        let schema::Type::Struct(spec) = POD.target(POD.pod_spec()).1 else { return false };
         let known = |key: &&str| key.starts_with('$') || nearest(key, spec.names()).is_some();
         let count = map.keys().filter(known).count();
         !several && count * 2 > map.len()

@@ -69,7 +69,7 @@ fn go<'d>(
                 Some(Type::Slice(item)) => Some(*item),
                 _ => None,
             };
-            let whole = whole.or(Some(field).filter(|_| key.is_none() && !field.starts_with('$')));
+            let whole = whole.or_else(|| Some(field).filter(|_| key.is_none() && !field.starts_with('$')));
             for (value, marks) in items.iter().zip(&marks.children) {
                 let within = Within { field, key: None, merged_item: key.is_some(), whole };
                 go(value, marks, ty, within, see);

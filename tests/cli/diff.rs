@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::{folder, podlayer};
 
 fn job(name: &str, step: Option<&str>) -> String {
-    let annotations = step.map_or(json!({}), |step| json!({"podlayer.dev/pod-spec-patch": step}));
+    let annotations = step.map_or_else(|| json!({}), |step| json!({"podlayer.dev/pod-spec-patch": step}));
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ci"}, "spec": {"template": {
         "metadata": {"labels": {"podlayer.dev/enabled": "true"}, "annotations": annotations},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "own"}]}}}})

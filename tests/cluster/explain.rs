@@ -96,3 +96,38 @@ fn refusals_of_a_jobs_pods_are_told() {
     assert!(json["denial"].as_str().unwrap().contains("required layer default/strict failed"), "{json:#}");
     Webhook::unregister(plane, &namespace);
 }
+
+#[test]
+fn a_change_of_layers_is_told_for_the_clusters_jobs() {
+    let plane = ControlPlane::shared();
+    let webhook = Webhook::start(plane, &[]);
+    let namespace = plane.namespace("ci");
+    webhook.register(plane, &namespace, "Fail");
+    let base = [("podSpecPatch", "terminationGracePeriodSeconds: 7\n")];
+    webhook.layer(plane, "base", &json!({"podlayer.dev/layer": "default"}), &base.into());
+    webhook.wait_for("base", "good");
+    let spec = json!({"restartPolicy": "Never", "containers": [{"name": "container-0", "image": "own:1"}]});
+    for name in ["one", "two"] {
+        plane.apply(&job(&namespace, name, &json!({}), &spec).to_string());
+        pod_of(plane, &namespace, name);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("base.yaml");
+    let diff = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let run = Command::new(binary())
+            .args(["diff", "-n", &namespace, "--layers"])
+            .arg(&file)
+            .args(["--kubeconfig", plane.kubeconfig(), "--own-namespace", &webhook.own])
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (run.status.code().unwrap(), text(run.stdout), text(run.stderr))
+    };
+    // Pods that a Job made aren't counted beside it.
+    let wanted = "2 of 2 pods would be different, 0 refused (0 not opted in)\nspec.terminationGracePeriodSeconds  default/base, 2 pods: 7 → 9\n";
+    assert_eq!(diff("terminationGracePeriodSeconds: 9\n"), (1, wanted.to_owned(), String::new()));
+    let wanted = "0 of 2 pods would be different, 0 refused (0 not opted in)\n";
+    assert_eq!(diff("terminationGracePeriodSeconds: 7\n"), (0, wanted.to_owned(), String::new()));
+    Webhook::unregister(plane, &namespace);
+}

@@ -73,7 +73,7 @@ fn says(patch: &Value, path: &[Segment], key: &str) -> Vec<Value> {
 }
 
 /// The text of a layer from a position on.
-fn at<'t>(text: &'t str, line: &Line) -> String {
+fn at(text: &str, line: &Line) -> String {
     let of_line = text.lines().nth(line.line as usize - 1).unwrap_or_default();
     of_line.chars().skip(line.column as usize - 1).collect()
 }

@@ -134,7 +134,7 @@ impl Reader {
             }
             let kept = patch.as_object_mut().and_then(|map| map.get_mut(list)).and_then(Value::as_list_mut);
             for map in kept.into_iter().flatten().filter_map(Value::as_object_mut) {
-                if map.get("image").is_none() {
+                if !is_added(&Value::Object(map.clone())) {
                     map.retain(|key, _| key != "command" && key != "args");
                 }
             }
@@ -144,7 +144,7 @@ impl Reader {
 
     fn item(&mut self, item: &Value<'static>, marks: &Marks) {
         let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
-        let added = item.get("image").is_some();
+        let added = is_added(item);
         for (key, _, marks) in entries(item, marks) {
             let at = marks.shown();
             match key {
@@ -222,6 +222,14 @@ impl Reader {
             );
         }
     }
+}
+
+/// Whether an item brings a container of its own: it has an image, and no name of the controller's.
+fn is_added(item: &Value<'_>) -> bool {
+    let name = item.get("name").and_then(Value::as_str).unwrap_or_default();
+    let own = ["agent", "checkout", "copy-agent"].contains(&name);
+    let own = own || name.starts_with("container-") || name.starts_with("imagecheck-");
+    item.get("image").is_some() && !own
 }
 
 /// A resource class as a patch.

@@ -53,7 +53,8 @@ pub fn parity(
         let explanation = Explanation::of(trace);
         let changes = compare(&of(&old), &of(trace.after)).into_iter().map(|mut change| {
             change.layer = explanation.layer_of(&change.path).unwrap_or_default().to_owned();
-            let why = why(&change, trace.before);
+            let skipped = trace.skipped.first().map(|skip| format!("podlayer leaves {} out: {}", skip.layer, skip.why));
+            let why = why(&change, trace.before).or(skipped);
             (change, why)
         });
         Ok(changes.collect())

@@ -5,4 +5,5 @@
 mod decide;
 mod explain;
 mod named;
+mod parity;
 mod stacks;

@@ -25,6 +25,7 @@ pub mod diff;
 pub mod doctor;
 pub mod explain;
 pub mod guard;
+pub mod import;
 pub mod layers;
 pub mod lint;
 pub mod merge;

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("admission/handler", &["admission", "layers", "telemetry"]),
     ("explain", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission"]),
     ("lint", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission"]),
+    ("import", &["value", "yaml", "schema", "merge", "diff", "presets", "layers", "admission", "explain"]),
     ("telemetry", &[]),
     ("server", &["telemetry"]),
     ("certs", &["layers", "admission", "telemetry", "cluster"]),
@@ -61,6 +62,7 @@ const PURE: &[&str] = &[
     "admission",
     "explain",
     "lint",
+    "import",
     "names",
 ];
 

@@ -52,7 +52,7 @@ pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::because("failed to start the runtime", error))?;
     let findings = runtime.block_on(async {
-        let client = cluster::client(args.kubeconfig.as_deref()).await;
+        let client = cluster::client(args.kubeconfig.as_deref(), None).await;
         let client = client.map_err(|error| CliError::because("failed to reach the cluster", error))?;
         let ask = Ask {
             namespace: args.namespace,

@@ -8,19 +8,21 @@ use super::{
 };
 use crate::{
     layers::Scope,
-    lint::{Severity, lint},
+    lint::{self, Source},
     names, presets,
 };
 
 /// Flags of `lint`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  podlayer lint layers/ job.yaml\n  podlayer lint -o json layers/\n\nExit codes: 0 \
-                        nothing found, 1 findings, 2 usage or an unreadable file."
+    after_help = "Examples:\n  podlayer lint layers/ job.yaml .buildkite/pipeline.yml\n  podlayer lint -o github \
+                  layers/\n\nWhat is neither a layer nor brings a step patch is passed over. Each finding ends with its \
+                  code; docs/lint.md says what it means.\n\nExit codes: 0 nothing found, 1 findings, 2 usage or an \
+                  unreadable file."
 )]
 pub(super) struct Args {
-    /// Files or folders: layers, bare patches, and Pods, Jobs or CronJobs that bring a step patch.
-    #[arg(required = true, value_name = "FILE")]
+    /// Files or folders: layers, bare patches, and whatever brings a step patch: Pods, Jobs, workflows, pipelines.
+    #[arg(required_unless_present = "codes", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// What to print.
     #[arg(short, long, value_enum, default_value = "text")]
@@ -31,40 +33,44 @@ pub(super) struct Args {
     /// CI systems whose traps to look for in layers that don't say by match which one they are for.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "PODLAYER_PRESETS", value_parser = policy::preset())]
     presets: Vec<String>,
+    /// Print docs/lint.md.
+    #[arg(long, hide = true)]
+    codes: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Output {
-    /// One line for each finding: file:line:column: severity: text.
+    /// One line for each finding: file:line:column: severity: text [code].
     Text,
     /// A list of findings.
     Json,
+    /// SARIF 2.1.0, for code hosts.
+    Sarif,
+    /// Commands for GitHub Actions, shown at the lines of a pull request.
+    Github,
 }
 
 /// Runs `lint`.
 pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
     let scope = Scope { own_namespace: &args.own_namespace };
     let presets: Vec<_> = args.presets.iter().filter_map(|name| presets::named(name)).collect();
+    if args.codes {
+        return print(&lint::codes::markdown());
+    }
     let mut findings = Vec::new();
     for (path, text) in files::texts(&args.files)? {
-        findings.extend(lint(&text, &path.display().to_string(), &files::stem(&path), scope, &presets));
+        let (file, stem, named) = (path.display().to_string(), files::stem(&path), args.files.contains(&path));
+        findings.extend(lint::lint(Source { text: &text, file: &file, stem: &stem, named }, scope, &presets));
     }
-    match args.output {
+    print(&match args.output {
+        Output::Text => lint::text(&findings),
+        Output::Sarif => lint::sarif(&findings),
+        Output::Github => lint::github(&findings),
         Output::Json => {
             let json = serde_json::to_string_pretty(&findings)
                 .map_err(|error| CliError::because("failed to print the findings", error))?;
-            print(&format!("{json}\n"))?;
+            format!("{json}\n")
         }
-        Output::Text => {
-            let line = |finding: &crate::lint::Finding| {
-                let severity = match finding.severity {
-                    Severity::Error => "error",
-                    Severity::Warning => "warning",
-                };
-                format!("{}:{}:{}: {severity}: {}\n", finding.file, finding.line, finding.column, finding.message)
-            };
-            print(&findings.iter().map(line).collect::<String>())?;
-        }
-    }
+    })?;
     Ok(if findings.is_empty() { Outcome::Clean } else { Outcome::Findings })
 }

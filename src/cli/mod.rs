@@ -2,18 +2,24 @@
 
 mod callers;
 mod certs;
+mod cluster;
 mod conformance;
 mod demo;
+mod diff;
 mod doctor;
+mod explain;
 mod files;
 mod follow;
+mod import;
 mod layer_args;
 mod layers_page;
 mod lint;
 mod loopback;
 mod object;
+mod plugin;
 mod policy;
 mod presets;
+mod recorded;
 mod render;
 mod report;
 mod webhook;
@@ -21,7 +27,7 @@ mod webhook_tls;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use report::{CliError, Outcome};
 
@@ -50,10 +56,18 @@ enum Command {
     Demo(demo::Args),
     /// Print a Pod, Job, CronJob or pod template as podlayer would make it.
     Render(render::Args),
+    /// Say which layer set which field of a pod, and what it replaced.
+    Explain(Box<explain::Args>),
     /// Look for mistakes in layers, and in the step patches of pods and Jobs.
     Lint(lint::Args),
     /// Look for what is wrong with an installation, through the API server.
     Doctor(doctor::Args),
+    /// Say what a change of the layers would do to recent pods.
+    Diff(Box<diff::Args>),
+    /// Turn another system's configuration into layers.
+    Import(import::Args),
+    /// Move the podSpecPatch of a Buildkite pipeline's steps into the annotation.
+    Convert(import::Convert),
     /// Print what podlayer knows of each CI system.
     Presets(presets::Args),
     /// Make certificates for development.
@@ -64,6 +78,9 @@ enum Command {
     Completions(Completions),
     /// Print the version.
     Version,
+    /// Answer kubectl's completion.
+    #[command(name = "__complete", hide = true)]
+    Complete(Complete),
 }
 
 #[derive(Debug, clap::Args)]
@@ -72,15 +89,34 @@ struct Completions {
     shell: clap_complete::Shell,
 }
 
+#[derive(Debug, clap::Args)]
+struct Complete {
+    /// What stands there so far; the last word is the one to complete.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
 impl Cli {
+    /// Reads the command line; ends the process where that is wrong, or where only help is wanted. Called as
+    /// `kubectl-podlayer`, it is a plugin of kubectl.
+    pub fn from_command_line() -> Self {
+        let command = plugin::called_as(Self::command(), std::env::args_os().next().as_deref());
+        let matches = command.get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Runs the command; says how the process ends.
     pub fn run(self) -> ExitCode {
         let outcome = match self.command {
             Command::Webhook(args) => webhook::run(*args),
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
+            Command::Explain(args) => explain::run(&args),
             Command::Lint(args) => lint::run(&args),
             Command::Doctor(args) => doctor::run(args),
+            Command::Diff(args) => diff::run(&args),
+            Command::Import(args) => import::run(&args),
+            Command::Convert(args) => import::convert(&args),
             Command::Presets(args) => presets::run(&args),
             Command::Certs(args) => certs::run(&args),
             Command::Conformance(args) => conformance::run(&args),
@@ -88,6 +124,10 @@ impl Cli {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Self::command(), "podlayer", &mut script);
                 report::print_bytes(&script)
+            }
+            Command::Complete(Complete { words }) => {
+                let command = plugin::called_as(Self::command(), std::env::args_os().next().as_deref());
+                report::print(&plugin::complete(&command, &words))
             }
             Command::Version => report::print(&format!("podlayer {}\n", env!("CARGO_PKG_VERSION"))),
         };

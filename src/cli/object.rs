@@ -7,7 +7,7 @@ use crate::{
     admission::{Decision, Pod, Policy, Verdict, decide_pod},
     layers::{Snapshot, manifest},
     names,
-    value::{Position, to_json},
+    value::{JsonLimits, Position, from_json, to_json},
     yaml,
 };
 
@@ -46,6 +46,14 @@ impl Object {
         let json = to_json(&parsed.document.value);
         let json: Json = serde_json::from_str(&json)
             .map_err(|error| CliError::because(format!("{file}: failed to read the object"), error))?;
+        Self::of_json(json, file)
+    }
+
+    /// Takes what was read already; `file` is how to call it.
+    ///
+    /// # Errors
+    /// A kind without pods.
+    pub(super) fn of_json(json: Json, file: &str) -> Result<Self, CliError> {
         let kind = json.get("kind").and_then(Json::as_str).unwrap_or_default();
         let bare = kind.is_empty() && json.get("spec").is_some();
         let pointer = match TEMPLATES.iter().find(|(known, _)| *known == kind) {
@@ -61,6 +69,17 @@ impl Object {
         let namespace = json.pointer("/metadata/namespace").and_then(Json::as_str).map(str::to_owned);
         let of_job = kind == "Job" || kind == "CronJob";
         Ok(Self { json, pointer, namespace, of_job })
+    }
+
+    /// The namespace that was asked for, else the object's own, else `default`.
+    pub(super) fn namespace_or(&self, asked: Option<&str>) -> String {
+        asked.or(self.namespace.as_deref()).unwrap_or("default").to_owned()
+    }
+
+    /// The stamp that the pod or template carries.
+    pub(super) fn stamp(&self) -> Option<&str> {
+        let annotations = self.json.pointer(self.pointer)?.get("metadata")?.get("annotations")?;
+        annotations.get(names::APPLIED)?.as_str()
     }
 
     /// Puts a step patch in the place of the annotation.
@@ -94,6 +113,16 @@ impl Object {
         pod.pointer = self.pointer;
         pod.of_job |= self.of_job;
         Ok(pod)
+    }
+
+    /// The whole of it as YAML that kubectl reads back as it is.
+    ///
+    /// # Errors
+    /// An object deeper than any that was read.
+    pub(super) fn to_yaml(&self) -> Result<String, CliError> {
+        let text = self.json.to_string();
+        let value = from_json(&text, JsonLimits { depth: yaml::Options::KUBECTL.limits.depth });
+        value.map(|value| yaml::to_yaml(&value)).map_err(|error| CliError::because("failed to print the object", error))
     }
 
     /// Decides the object as the webhook would decide its pod.

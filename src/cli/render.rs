@@ -3,16 +3,13 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::{
+    explain::{self, Form},
     files::{self, LayerFiles},
     object::Object,
     policy::PolicyArgs,
     report::{CliError, Outcome, note, print},
 };
-use crate::{
-    admission::{Verdict, trace},
-    explain::Explanation,
-    names, presets,
-};
+use crate::admission::Verdict;
 
 /// Flags of `render`.
 #[derive(Debug, clap::Args)]
@@ -47,8 +44,10 @@ enum Output {
     Json,
     /// The RFC 6902 patch alone, as JSON.
     Patch,
-    /// One line for each field that a layer set: value, layer, position, what it replaced.
+    /// One line for each field that a layer asserts, as `explain -f FILE`.
     Explain,
+    /// A page, as `explain -f FILE -o html`.
+    Html,
 }
 
 /// Runs `render`.
@@ -60,7 +59,15 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
         object.set_step(&files::text_of(step)?.0)?;
     }
     let snapshot = LayerFiles::read(&args.layers, &policy.own_namespace)?.snapshot()?;
-    let namespace = args.namespace.clone().or_else(|| object.namespace.clone()).unwrap_or_else(|| "default".into());
+    let namespace = object.namespace_or(args.namespace.as_deref());
+    let form = match args.output {
+        Output::Explain => Some(Form::Text),
+        Output::Html => Some(Form::Html),
+        _ => None,
+    };
+    if let Some(form) = form {
+        return explain::of_file(&object, &name, &namespace, &snapshot, &policy, form);
+    }
 
     let decision = object.decide(&namespace, &snapshot, &policy)?;
     decision.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
@@ -70,27 +77,13 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
             return Ok(Outcome::Findings);
         }
         Verdict::Untouched => {
-            let text = object.pod_text()?;
-            let pod = object.pod(&text)?;
-            let facts = pod.facts(&namespace);
-            let preset = presets::of(|key| facts.label(key));
-            // The last one is for whatever opts in by itself.
-            let hint = match preset.selects(|key| facts.label(key)) {
-                true => format!(", or name its CI system: --presets {}", preset.name),
-                false => String::new(),
-            };
-            note(&format!("{name} is not opted in: it lacks the label {}: \"true\"{hint}", names::ENABLED));
+            note(&explain::not_opted_in(&object, &name, &namespace)?);
         }
         Verdict::Allowed => {}
     }
     let out = match args.output {
-        Output::Explain => {
-            let text = object.pod_text()?;
-            let explanation = trace(&object.pod(&text)?, &namespace, &snapshot, &policy, Explanation::of);
-            explanation.map(|explanation| explanation.to_text()).unwrap_or_default()
-        }
         Output::Patch => format!("{}\n", decision.patch.as_deref().unwrap_or("[]")),
-        Output::Json | Output::Yaml => {
+        _ => {
             object.apply(&decision)?;
             let fail = |error: String| CliError::new(format!("failed to print the object: {error}"));
             match args.output {
@@ -98,7 +91,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
                     let text = serde_json::to_string_pretty(&object.json).map_err(|error| fail(error.to_string()))?;
                     format!("{text}\n")
                 }
-                _ => serde_yaml::to_string(&object.json).map_err(|error| fail(error.to_string()))?,
+                _ => object.to_yaml()?,
             }
         }
     };

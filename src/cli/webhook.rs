@@ -78,7 +78,7 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
     let certified = readiness.condition("certificate", "the webhook configurations don't trust it yet");
 
     let client = if layers.is_empty() {
-        let client = cluster::client(kubeconfig.as_deref()).await;
+        let client = cluster::client(kubeconfig.as_deref(), None).await;
         Some(client.map_err(|error| CliError::because("failed to reach the cluster", error))?)
     } else {
         None

@@ -3,12 +3,14 @@
 mod client;
 mod events;
 mod last_good;
+mod lookup;
 mod openapi;
 mod secret;
 mod watch;
 mod webhook_configuration;
 
 pub use client::{ClientError, client};
+pub use lookup::{LookupError, job, layers, pod, recent, refusals};
 pub use secret::{HeldSecret, NamedSecret, SecretError, Written};
 pub use watch::{Layers, Watched, watch_layers};
 pub use webhook_configuration::{ConfigurationError, HeldConfiguration, WebhookConfiguration};

@@ -273,6 +273,11 @@ fn note(error: &ParseError) -> String {
     error.0.iter().map(Complaint::without_values).collect::<Vec<_>>().join("\n")
 }
 
+/// A ConfigMap as the one parser of layers takes it.
+pub(super) fn source_of(config_map: ConfigMap) -> LayerSource {
+    parts(config_map).1
+}
+
 fn parts(config_map: ConfigMap) -> (Subject, LayerSource) {
     let metadata = config_map.metadata;
     let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default());

@@ -1,23 +1,35 @@
 //! Why a pod has what it has: for every field that a layer asserts, its value, the layer, where in the layer's text, and
 //! what it replaced.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt::Write};
+mod document;
+pub mod effect;
+mod html;
+mod original;
+mod text;
 
+use std::{borrow::Cow, collections::BTreeMap};
+
+use document::Row;
+pub use original::{UNKNOWN_ORIGINAL, compare_stamps, job_of, of_template};
 use serde::Serialize;
 
 use crate::{
     admission::Trace,
     layers::{
         Apply, Layer,
-        complaint::Printable,
         patterns::{self, Pattern},
     },
+    names,
     value::{Path, Position, Segment, Value, to_json},
 };
 
 /// The whole answer for one pod.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
+    /// What is explained, as people name it: `job/build-1`, `pod.yaml`.
+    pub subject: String,
+    /// What to know about this answer: where it can't be exact, and why.
+    pub notes: Vec<String>,
     /// One for each field that a layer asserts, sorted by path.
     pub lines: Vec<Line>,
     /// The layers that applied, in order.
@@ -28,6 +40,11 @@ pub struct Explanation {
     pub absent: Vec<(String, Vec<String>)>,
     /// Why the pod would be refused.
     pub denial: Option<String>,
+    /// Refusals of its pods that the cluster has on record, newest first.
+    pub refusals: Vec<String>,
+    /// The pod, row by row.
+    #[serde(skip)]
+    rows: Vec<Row>,
 }
 
 /// One field.
@@ -41,7 +58,9 @@ pub struct Line {
     pub layer: String,
     /// Where that layer comes from.
     pub source: String,
-    /// Where in that layer's patch.
+    /// Which key of that layer's ConfigMap: `podSpecPatch` or `podMetadata`.
+    pub key: &'static str,
+    /// Where in that layer's patch, or in its labels and annotations.
     pub line: u32,
     /// See `line`.
     pub column: u32,
@@ -110,46 +129,61 @@ impl Explanation {
                 );
             }
         }
-        let lines = fields.into_iter().filter_map(|(text, chain)| line(trace, &text, &chain)).collect();
+        let order: Vec<String> = trace.stack.iter().map(|layer| layer.id.to_string()).collect();
+        let makers = document::makers(
+            trace.stack.iter().map(|layer| &layer.id).collect::<Vec<_>>().as_slice(),
+            fields
+                .values()
+                .flatten()
+                .filter(|asserted| asserted.set)
+                .map(|asserted| (&*asserted.path, &asserted.layer.id)),
+        );
+        let mut lines = Vec::new();
+        let mut owners = BTreeMap::new();
+        for (text, chain) in &fields {
+            let Some(line) = line(trace, text, chain) else { continue };
+            if let (Some(last), Some(_)) = (chain.last(), &line.value) {
+                owners.insert(text.to_string(), document::Owner { line: lines.len(), list: own_items(last) });
+            }
+            lines.push(line);
+        }
+        let rows = document::rows(
+            trace.before,
+            trace.after,
+            &document::Owners { owners, makers, lines: &lines, order: &order },
+        );
         Self {
+            subject: String::new(),
+            notes: Vec::new(),
             lines,
-            layers: trace.stack.iter().map(|layer| layer.id.to_string()).collect(),
+            layers: order,
             skipped: trace.skipped.iter().map(|skip| (skip.layer.to_string(), skip.why.clone())).collect(),
             absent: trace.absent.iter().map(|(layer, names)| (layer.to_string(), names.clone())).collect(),
             denial: trace.denial.map(|denial| denial.message.clone()),
+            refusals: Vec::new(),
+            rows,
         }
     }
 
-    /// One line a field: path, value, layer, position, what it replaced.
-    pub fn to_text(&self) -> String {
-        let mut out = String::new();
-        for line in &self.lines {
-            let value = line.value.as_deref().unwrap_or("(removed)");
-            let _ = write!(
-                out,
-                "{} = {}  {}, line {} column {}",
-                line.path,
-                Printable(value),
-                line.layer,
-                line.line,
-                line.column
-            );
-            if let Some(via) = &line.via {
-                let _ = write!(out, " via {via}");
-            }
-            if let Some(replaced) = &line.replaced {
-                let value = replaced.value.as_deref().unwrap_or("(removed)");
-                let _ = write!(out, ", replaced {} of {}", Printable(value), replaced.by);
-            }
-            out.push('\n');
-        }
-        for (layer, names) in &self.absent {
-            let _ = writeln!(out, "# {layer}: not in this pod: {}", names.join(", "));
-        }
-        for (layer, why) in &self.skipped {
-            let _ = writeln!(out, "# {layer} skipped: {}", Printable(why));
-        }
-        out
+    /// The layer that has the last word on a path, or on what it stands in.
+    pub fn layer_of(&self, path: &str) -> Option<&str> {
+        let covers = |line: &&Line| {
+            path.strip_prefix(&line.path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        self.lines.iter().filter(covers).max_by_key(|line| line.path.len()).map(|line| line.layer.as_str())
+    }
+
+    /// The fields that layers took away.
+    fn removed(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.value.is_none())
+    }
+}
+
+/// The items that a layer puts in a list which is merged as a whole: the list may hold others' as well.
+fn own_items(last: &Asserted<'_>) -> Vec<String> {
+    match asserted(last) {
+        Some(Value::List(items)) => items.iter().map(to_json).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -173,6 +207,7 @@ fn line(trace: &Trace<'_, '_>, text: &str, chain: &[Asserted<'_>]) -> Option<Lin
         value,
         layer: last.layer.id.to_string(),
         source: last.layer.title.clone(),
+        key: if text.starts_with("metadata") { names::KEY_METADATA } else { names::KEY_PATCH },
         line: last.at.line,
         column: last.at.column,
         via: last.pattern.map(Pattern::title),

@@ -205,7 +205,12 @@ fn walk_field(node: Node<'_>, merge_key: Option<&str>, path: &mut Trace<'_>, out
 fn walk_item(node: Node<'_>, merge_key: &str, path: &mut Trace<'_>, out: &mut impl FnMut(Leaf<'_, '_>)) {
     let Value::Object(map) = node.value else { return };
     let delete = map.get("$patch").and_then(Value::as_str) == Some("delete");
-    let bare = map.keys().all(|key| key == merge_key || key.starts_with('$'));
+    // A list that is merged item by item and has none says nothing by itself.
+    let says_nothing = |key: &str, value: &Value<'_>| {
+        let is_merged = || node.ty.and_then(|ty| child(ty, key)).is_some_and(|(_, merge_key)| merge_key.is_some());
+        value.as_list().is_some_and(<[_]>::is_empty) && is_merged()
+    };
+    let bare = map.iter().all(|(key, value)| key == merge_key || key.starts_with('$') || says_nothing(key, value));
     if delete || bare {
         return out(node.leaf(path, !delete));
     }

@@ -1,13 +1,23 @@
-//! What is wrong with files before anything runs: layers, and pods or Jobs that bring a step patch.
+//! What is wrong with files before anything runs: layers, and whatever brings a step patch, from a Job to a pipeline.
 
+pub mod codes;
+mod embedded;
+mod output;
+mod patch;
+mod secrets;
 mod traps;
+mod walk;
 
+use codes::Code;
+use embedded::{Body, Embedded};
+pub use output::{github, sarif, text};
 use serde::Serialize;
 
 use crate::{
     layers::{Complaint, Layer, ParseError, Place, Scope, manifest, parse_step},
     names,
-    presets::{self, Preset},
+    presets::Preset,
+    schema::{self, CheckOptions, POD, nearest},
     value::{Document, Path, Position, Segment, Value},
     yaml,
 };
@@ -23,6 +33,8 @@ pub struct Finding {
     pub column: u32,
     /// How bad it is.
     pub severity: Severity,
+    /// Which kind it is; docs/lint.md says more.
+    pub code: &'static str,
     /// What is wrong and what to write instead.
     pub message: String,
 }
@@ -31,108 +43,231 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It would be refused.
+    /// It would be refused, or can't be meant.
     Error,
     /// It works, but maybe not as meant.
     Warning,
 }
 
-/// Where the annotations of a pod stand in the kinds of object that make pods.
-const TEMPLATES: &[(&str, &str)] = &[
-    ("Pod", "metadata.annotations"),
-    ("Job", "spec.template.metadata.annotations"),
-    ("CronJob", "spec.jobTemplate.spec.template.metadata.annotations"),
-    ("PodTemplate", "template.metadata.annotations"),
-];
-
-/// Looks at one file. All findings at once, in the order of the file. `presets` are those whose traps to look for in
-/// layers that don't say themselves which CI system they are for.
-pub fn lint(text: &str, file: &str, stem: &str, scope: Scope<'_>, presets: &[&'static Preset]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (line, part) in manifest::documents(text) {
-        let start = Position { line, column: 1 };
-        let parsed = match yaml::parse(part, &yaml::Options::LAYER) {
-            Ok(parsed) => parsed,
-            Err(error) => {
-                findings.push(finding(file, error.at().within(start, 0), Severity::Error, error.to_string()));
-                continue;
-            }
-        };
-        let kind = parsed.document.value.get("kind").and_then(Value::as_str).unwrap_or_default();
-        if let Some((_, path)) = TEMPLATES.iter().find(|(known, _)| *known == kind) {
-            findings.extend(step(text, &parsed.document, path, file, start));
-            continue;
-        }
-        match manifest::read(part, file, stem, scope) {
-            Err(ParseError(complaints)) => {
-                findings.extend(complaints.iter().map(|complaint| of_complaint(complaint, file, start)));
-            }
-            Ok(layers) => {
-                let at = |at: Position| in_patch(text, &parsed.document, start, at);
-                findings.extend(layers.iter().flat_map(|layer| {
-                    warnings(layer, &traps::presets_of(layer, presets), file).into_iter().map(|finding| {
-                        let Position { line, column } = at(Position { line: finding.line, column: finding.column });
-                        Finding { line, column, ..finding }
-                    })
-                }));
-            }
+impl Severity {
+    /// As it is printed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
         }
     }
+}
+
+/// One file to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'s> {
+    /// Its text.
+    pub text: &'s str,
+    /// How findings call it.
+    pub file: &'s str,
+    /// The name of a bare patch in it.
+    pub stem: &'s str,
+    /// Whether somebody named this very file, and not a folder that holds anything: then what has no kind is a patch.
+    pub named: bool,
+}
+
+/// As layers are read, but that a key which is set twice is for the reader of layers to complain about.
+const LENIENT: yaml::Options = yaml::Options { strict: false, ..yaml::Options::LAYER };
+
+/// Looks at one file. All findings at once, in the order of the file. `presets` are those whose traps to look for in
+/// layers that don't say themselves which CI system they are for. What is neither a layer nor brings a step patch has
+/// no findings.
+pub fn lint(source: Source<'_>, scope: Scope<'_>, presets: &[&'static Preset]) -> Vec<Finding> {
+    let mut lint = Lint { source, scope, presets, findings: Vec::new() };
+    let documents = manifest::documents(source.text);
+    let several = documents.len() > 1;
+    for (line, part) in documents {
+        lint.document(Position { line, column: 1 }, part, several);
+    }
+    let mut findings = lint.findings;
     findings.sort_by_key(|finding| (finding.line, finding.column));
+    findings.dedup();
     findings
 }
 
-/// Looks at the step patch in an object's annotations.
-fn step(text: &str, object: &Document, annotations: &str, file: &str, start: Position) -> Vec<Finding> {
-    let Ok(mut path) = Path::parse(annotations) else { return Vec::new() };
-    path.push(Segment::Field(names::STEP_PATCH.to_owned()));
-    let Some(value) = path.find(&object.value) else { return Vec::new() };
-    let scalar = object.locate_value(&path).within(start, 0);
-    let Some(patch) = value.as_str() else {
-        let message = format!("annotation {} must be text: write it as a block after |", names::STEP_PATCH);
-        return vec![finding(file, scalar, Severity::Error, message)];
-    };
-    match parse_step(patch) {
-        Err(ParseError(complaints)) => {
-            let of = |complaint: &Complaint| {
-                finding(file, manifest::inside(text, scalar, complaint.at), Severity::Error, cause(complaint))
-            };
-            complaints.iter().map(of).collect()
+struct Lint<'s> {
+    source: Source<'s>,
+    scope: Scope<'s>,
+    presets: &'s [&'static Preset],
+    findings: Vec<Finding>,
+}
+
+impl Lint<'_> {
+    fn push(&mut self, at: Position, code: &'static Code, message: String) {
+        let Position { line, column } = at;
+        let file = self.source.file.to_owned();
+        self.findings.push(Finding { file, line, column, severity: code.severity, code: code.name, message });
+    }
+
+    fn document(&mut self, start: Position, part: &str, several: bool) {
+        let parsed = match yaml::parse(part, &LENIENT) {
+            Ok(parsed) => parsed,
+            // In a folder, what isn't YAML may be anything: a chart's template.
+            Err(_) if !self.source.named && part.contains("{{") => return,
+            Err(error) => return self.push(error.at().within(start, 0), codes::SYNTAX, error.to_string()),
+        };
+        let document = &parsed.document;
+        let embedded = embedded::find(document);
+        let kind = document.value.get("kind").and_then(Value::as_str);
+        let is_layer = match kind {
+            Some(kind) => kind == "ConfigMap" && is_layer(&document.value),
+            None => embedded.is_empty() && self.is_bare_patch(&document.value, several),
+        };
+        if is_layer {
+            self.layer(start, part, document);
         }
-        Ok(layer) => {
-            let labels = Path::parse(&annotations.replace("annotations", "labels")).ok();
-            let labels = labels.and_then(|path| path.find(&object.value));
-            let preset = presets::of(|key| labels?.get(key)?.as_str());
-            let inside = |finding: Finding| {
-                let at = Some(Position { line: finding.line, column: finding.column });
-                let Position { line, column } = manifest::inside(text, scalar, at);
-                Finding { line, column, ..finding }
-            };
-            warnings(&layer, &[preset], file).into_iter().map(inside).collect()
+        for found in &embedded {
+            self.embedded(start, found);
+        }
+    }
+
+    /// Whether a document without a kind is a bare patch.
+    fn is_bare_patch(&self, value: &Value<'_>, several: bool) -> bool {
+        let Value::Object(map) = value else { return self.source.named && !several };
+        if embedded::is_pipeline(value) || map.contains_key("apiVersion") {
+            return false;
+        }
+        if self.source.named {
+            return true;
+        }
+        let schema::Type::Struct(spec) = POD.target(POD.pod_spec()).1 else { return false };
+        let known = |key: &&str| key.starts_with('$') || nearest(key, spec.names()).is_some();
+        let count = map.keys().filter(known).count();
+        !several && count * 2 > map.len()
+    }
+
+    /// A ConfigMap or a bare patch.
+    fn layer(&mut self, start: Position, part: &str, document: &Document) {
+        let Source { text, file, stem, .. } = self.source;
+        let read = manifest::read(part, file, stem, self.scope);
+        if let Err(ParseError(complaints)) = &read {
+            for complaint in complaints {
+                let at = complaint.at.unwrap_or(Position::START).within(start, 0);
+                self.push(at, codes::of(&complaint.cause), cause(complaint));
+            }
+        }
+        let (patch, inside) = patch_of(document, part);
+        let place = |at: Position| match inside {
+            Some(scalar) => manifest::inside(text, scalar.within(start, 0), Some(at)),
+            None => at.within(start, 0),
+        };
+        if let Some(parsed) = patch.and_then(|patch| yaml::parse(patch, &yaml::Options::LAYER).ok()) {
+            for (at, code, message) in patch::find(&parsed, false) {
+                // What can't be read at all is told by the error at this place.
+                let at = place(at);
+                if code.name != codes::AMBIGUOUS.name || !self.has_error_at(at) {
+                    self.push(at, code, message);
+                }
+            }
+        }
+        for layer in read.iter().flatten() {
+            self.traps(layer, &traps::presets_of(layer, self.presets), &place);
+        }
+    }
+
+    fn traps(&mut self, layer: &Layer, presets: &[&'static Preset], place: &dyn Fn(Position) -> Position) {
+        for (at, message) in traps::find(layer, presets) {
+            self.push(place(at), codes::TRAP, message);
+        }
+    }
+
+    fn has_error_at(&self, at: Position) -> bool {
+        let here = |finding: &Finding| (finding.line, finding.column) == (at.line, at.column);
+        self.findings.iter().any(|finding| here(finding) && finding.severity == Severity::Error)
+            // The error stands at the key, on the same line.
+            || self.findings.iter().any(|finding| finding.line == at.line && finding.severity == Severity::Error)
+    }
+
+    fn unescaped(&mut self, at: Position, directive: &str, found: &Embedded) {
+        let message = format!("{directive} is expanded to nothing by {}: write ${directive}", found.expands());
+        self.push(at, codes::UNESCAPED, message);
+    }
+
+    /// A patch that is an object of the file, as Buildkite's plugin takes it.
+    fn object(&mut self, start: Position, found: &Embedded, document: &Document, unescaped: &[(Position, String)]) {
+        for (at, directive) in unescaped {
+            self.unescaped(at.within(start, 0), directive, found);
+        }
+        let checked = schema::check(document, POD.pod_spec(), &Path::field("spec"), CheckOptions { step: true });
+        for finding in checked {
+            self.push(finding.at.within(start, 0), codes::of_kind(&finding.kind), finding.to_string());
+        }
+        let parsed = yaml::Parsed { document: document.clone(), remarks: Vec::new() };
+        for (at, code, message) in patch::find(&parsed, true) {
+            self.push(at.within(start, 0), code, message);
+        }
+    }
+
+    /// A step patch in whatever brings it.
+    fn embedded(&mut self, start: Position, found: &Embedded) {
+        let scalar = found.at.within(start, 0);
+        if found.misplaced {
+            let message =
+                format!("{} on the Job itself is not read: write it on spec.template.metadata", names::STEP_PATCH);
+            self.push(found.key.within(start, 0), codes::MISPLACED, message);
+        }
+        let text = match &found.body {
+            Body::Text(text) => text,
+            Body::Object(document, unescaped) => return self.object(start, found, document, unescaped),
+            Body::Wrong => {
+                let message = format!("annotation {} must be text: write it as a block after |", names::STEP_PATCH);
+                return self.push(scalar, codes::NOT_TEXT, message);
+            }
+        };
+        let file = self.source.text;
+        let place = |at: Position| manifest::inside(file, scalar, Some(text.position(at)));
+        for (at, directive) in &text.unescaped {
+            let at = manifest::inside(file, scalar, Some(*at));
+            self.unescaped(at, directive, found);
+        }
+        let layer = parse_step(&text.patch);
+        match &layer {
+            Err(ParseError(complaints)) => {
+                for complaint in complaints.iter().filter(|complaint| !text.is_variable(complaint)) {
+                    let at = complaint.at.unwrap_or(Position::START);
+                    self.push(place(at), codes::of(&complaint.cause), cause(complaint));
+                }
+            }
+            Ok(layer) => self.traps(layer, &[found.preset], &place),
+        }
+        if let Ok(parsed) = yaml::parse(&text.patch, &yaml::Options::LAYER) {
+            for (at, code, message) in patch::find(&parsed, true) {
+                let at = place(at);
+                if code.name != codes::AMBIGUOUS.name || !self.has_error_at(at) {
+                    self.push(at, code, message);
+                }
+            }
         }
     }
 }
 
-/// What a layer does that its CI system takes badly, with the places in the layer's own text.
-fn warnings(layer: &Layer, presets: &[&'static Preset], file: &str) -> Vec<Finding> {
-    let found = traps::find(layer, presets);
-    found.into_iter().map(|(at, text)| finding(file, at, Severity::Warning, text)).collect()
+/// Whether a ConfigMap is one of podlayer's, or was meant to be.
+fn is_layer(value: &Value<'_>) -> bool {
+    let has = |of: Option<&Value<'_>>, is: &dyn Fn(&str) -> bool| {
+        of.and_then(Value::as_object).is_some_and(|map| map.keys().any(is))
+    };
+    let labels = value.get("metadata").and_then(|metadata| metadata.get("labels"));
+    has(labels, &|key| key == names::LAYER || key == names::ORDER)
+        || has(value.get("data"), &|key| key.strip_suffix(".yaml").unwrap_or(key) == names::KEY_PATCH)
 }
 
-/// Where a place in a layer's patch stands in the file: within the ConfigMap's text, or in the bare patch.
-fn in_patch(text: &str, document: &Document, start: Position, at: Position) -> Position {
-    let data = document.value.get("data").filter(|_| document.value.get("kind").is_some());
-    let key = data.and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
-    let mut keys = key.filter(|key| key.strip_suffix(".yaml").unwrap_or(key) == names::KEY_PATCH);
-    let Some(key) = keys.next() else { return at.within(start, 0) };
-    let mut path = Path::field("data");
-    path.push(Segment::Field(key.to_owned()));
-    manifest::inside(text, document.locate_value(&path).within(start, 0), Some(at))
-}
-
-fn of_complaint(complaint: &Complaint, file: &str, start: Position) -> Finding {
-    let at = complaint.at.unwrap_or(Position::START).within(start, 0);
-    finding(file, at, Severity::Error, cause(complaint))
+/// The text of the patch of a ConfigMap or bare patch, and where it starts in a ConfigMap.
+fn patch_of<'d>(document: &'d Document, part: &'d str) -> (Option<&'d str>, Option<Position>) {
+    if document.value.get("kind").is_none() {
+        return (Some(part), None);
+    }
+    let data = document.value.get("data").and_then(Value::as_object);
+    let entry = data.into_iter().flat_map(|data| data.iter());
+    let mut entry = entry.filter(|(key, _)| key.strip_suffix(".yaml").unwrap_or(key) == names::KEY_PATCH);
+    let Some((key, text)) = entry.next() else { return (None, None) };
+    let path = Path::field("data").join(Segment::Field(key.to_owned()));
+    (text.as_str(), Some(document.locate_value(&path)))
 }
 
 /// The cause, and the place where that is more than the file.
@@ -141,8 +276,4 @@ fn cause(complaint: &Complaint) -> String {
         Place::Text(_) => complaint.cause.to_string(),
         _ => complaint.without_position(),
     }
-}
-
-fn finding(file: &str, at: Position, severity: Severity, message: String) -> Finding {
-    Finding { file: file.to_owned(), line: at.line, column: at.column, severity, message }
 }

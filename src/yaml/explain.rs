@@ -76,7 +76,17 @@ pub(super) fn syntax(text: &str, error: &libyaml_safer::Error) -> Error {
         }
         problem => (place.at, problem, None),
     };
-    ErrorKind::Syntax { problem, hint }.at(within(&lines, at))
+    let at = within(&lines, at);
+    let hint = remains(Place::new(&lines, at).line).or(hint);
+    ErrorKind::Syntax { problem, hint }.at(at)
+}
+
+/// What is left of `$patch: delete` where something took `$patch` for a variable: a line that starts with a colon.
+fn remains(line: &str) -> Option<String> {
+    let key = line.trim_start().trim_start_matches("- ");
+    let hint = "\"$patch\" was expanded to nothing, write \"$$patch\" (Buildkite's pipeline upload and GitLab's variables \
+                expand what starts with $)";
+    (key.starts_with(": ") || key.trim_end() == ":").then(|| hint.to_owned())
 }
 
 /// The errors of the lowest stage, which have no mark: a character that YAML forbids.

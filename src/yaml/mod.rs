@@ -27,8 +27,10 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod timestamp;
+mod write;
 
 pub use error::{Error, ErrorKind};
+pub use write::{scalar, to_yaml};
 
 use build::Builder;
 use json::JsonEvents;

@@ -118,7 +118,7 @@ fn server_name(installation: &Installation<'_>) -> String {
 async fn client(plane: &ControlPlane) -> Client {
     // Another test of this process may have been first.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    cluster::client(Some(Path::new(plane.kubeconfig()))).await.unwrap()
+    cluster::client(Some(Path::new(plane.kubeconfig())), None).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,12 +4,18 @@
 
 mod commands;
 mod conformance;
+mod diff;
+mod docs;
 mod examples;
+mod explain;
+mod import;
 mod lint;
+mod plugin;
 mod presets;
 mod render;
 mod reports;
 mod targets;
+mod typos;
 mod webhook_tls;
 
 use std::{

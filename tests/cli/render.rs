@@ -113,3 +113,32 @@ fn audit_leaves_the_pod_as_it_is_but_for_the_stamp() {
         serde_json::from_str(pod["metadata"]["annotations"]["podlayer.dev/applied"].as_str().unwrap()).unwrap();
     assert_eq!((&stamp["audit"], &stamp["layers"]), (&json!(true), &json!(["default/a"])));
 }
+
+#[test]
+fn what_is_printed_is_read_back_as_it_was() {
+    let words = [
+        "on",
+        "yes",
+        "y",
+        "off",
+        "NO",
+        "1.20",
+        "0644",
+        "1e3",
+        "1_000",
+        "1:30",
+        "2001-01-01",
+        "~",
+        "=",
+        "",
+        "a\nb\n",
+        "{{x}}",
+        "# no",
+    ];
+    let pod = json!({"kind": "Pod", "metadata": {"name": "p", "labels": {"podlayer.dev/enabled": "true"}},
+        "spec": {"containers": [{"name": "a", "image": "b", "args": words}]}});
+    let yaml = podlayer(&["render", "-f", "-"], &pod.to_string());
+    let again = podlayer(&["render", "-f", "-", "-o", "json"], &yaml.stdout);
+    let again: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(again["spec"], pod["spec"], "{}", yaml.stdout);
+}

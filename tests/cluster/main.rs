@@ -16,6 +16,7 @@ mod comutate;
 mod default_container;
 mod doctor;
 mod examples_presets;
+mod explain;
 mod guard;
 mod injectors;
 mod last_good;

@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test stops at the first surprise")]
 
 mod decide;
+mod explain;
 mod named;
+mod parity;
 mod stacks;

@@ -150,7 +150,7 @@ fn layer() -> impl Strategy<Value = LayerSource> {
 }
 
 /// A patch that takes nothing away.
-fn without_directives(value: Value) -> Value {
+pub(crate) fn without_directives(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let keep = |(key, value): &(String, Value)| !key.starts_with('$') && !value.is_null();
@@ -165,7 +165,7 @@ fn without_directives(value: Value) -> Value {
 }
 
 /// A patch of a pod's spec.
-fn patch() -> impl Strategy<Value = Value> {
+pub(crate) fn patch() -> impl Strategy<Value = Value> {
     let fields = prop_oneof![
         4 => containers().prop_map(|items| json!({"containers": items})),
         1 => containers().prop_map(|items| json!({"initContainers": items})),

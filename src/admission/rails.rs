@@ -230,7 +230,8 @@ impl<'a> Rails<'a> {
             return Vec::new();
         };
         let trusted: Vec<&Layer> = stack.iter().copied().filter(|layer| !self.hold(layer.id.kind)).collect();
-        let annotations = pod.get("metadata").and_then(|metadata| metadata.get("annotations")).and_then(Value::as_object);
+        let annotations =
+            pod.get("metadata").and_then(|metadata| metadata.get("annotations")).and_then(Value::as_object);
         let given = |key: &str, value: &Value<'_>| {
             let mut said = trusted.iter().flat_map(|layer| &layer.metadata.annotations);
             said.any(|entry| entry.key == key && entry.value.as_deref() == value.as_str())

@@ -51,6 +51,22 @@ fn a_container_that_a_layer_gives_privileges_is_not_the_steps_to_fill() {
         .unwrap();
 }
 
+#[test]
+fn a_pod_of_many_volumes_and_mounts_takes_no_longer_than_it_is_large() {
+    let many = 2000;
+    let mut pod = with_step(plain(), "containers: [{name: build, env: [{name: A, value: b}]}, {name: db, image: db}]");
+    let mounts: Vec<Value> =
+        (0..many).map(|at| json!({"name": format!("v{at}"), "mountPath": format!("/m/{at}")})).collect();
+    let volumes: Vec<Value> =
+        (0..many).map(|at| json!({"name": format!("v{at}"), "hostPath": {"path": "/"}})).collect();
+    pod["spec"]["volumes"] = json!(volumes);
+    pod["spec"]["containers"][0]["volumeMounts"] = json!(mounts);
+    let class = source("default", "dind", "", &[("podSpecPatch", DIND)]);
+    made(&pod, std::slice::from_ref(&class), &Policy::default()).unwrap();
+    let strict = Policy { privileged: podlayer::layers::rules::PrivilegedFrom::LayersOnly, ..Policy::default() };
+    assert!(made(&pod, &[class], &strict).is_err());
+}
+
 /// What the containers that the author or the step fills have beyond any pod's.
 fn held(pod: &Value, own: &HashSet<String>) -> BTreeSet<String> {
     let text = pod["spec"].to_string();

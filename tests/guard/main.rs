@@ -6,4 +6,5 @@ mod bypasses;
 mod gains;
 mod layers_only;
 mod put_back;
+mod rules;
 mod support;

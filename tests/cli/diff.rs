@@ -10,8 +10,9 @@ fn job(name: &str, step: Option<&str>) -> String {
     .to_string()
 }
 
-const OLD: &str = "serviceAccountName: ci\nnodeSelector: {pool: old}\n";
-const NEW: &str = "serviceAccountName: ci\nnodeSelector: {pool: new}\ncontainers:\n- {name: dind, image: d}\n";
+const OLD: &str = "serviceAccountName: ci\ncontainers:\n- {name: a, env: [{name: POOL, value: old}]}\n";
+const NEW: &str =
+    "serviceAccountName: ci\ncontainers:\n- {name: dind, image: d}\n- {name: a, env: [{name: POOL, value: new}]}\n";
 
 #[test]
 fn a_change_of_layers_is_told_by_field_and_layer_refused_ones_first() {
@@ -19,7 +20,7 @@ fn a_change_of_layers_is_told_by_field_and_layer_refused_ones_first() {
         ("old/base.yaml", OLD),
         ("new/base.yaml", NEW),
         ("jobs/a.json", &job("a", None)),
-        ("jobs/b.json", &job("b", Some("nodeSelector: {pool: own}"))),
+        ("jobs/b.json", &job("b", Some("containers: [{name: a, env: [{name: POOL, value: own}]}]"))),
         (
             "jobs/other.yaml",
             "kind: Service\nmetadata: {name: s}\n---\nkind: Pod\nmetadata: {name: out}\nspec: {containers: []}\n",
@@ -32,8 +33,8 @@ fn a_change_of_layers_is_told_by_field_and_layer_refused_ones_first() {
     assert_eq!(
         run.stdout,
         "2 of 3 pods would be different, 0 refused (1 not opted in)\n\
-         spec.containers[name=dind].image  default/base, 2 pods: (nothing) → \"d\"\n\
-         spec.nodeSelector.pool  default/base, 1 pod: \"old\" → \"new\"\n"
+         spec.containers[name=a].env[name=POOL].value  default/base, 1 pod: \"old\" → \"new\"\n\
+         spec.containers[name=dind].image  default/base, 2 pods: (nothing) → \"d\"\n"
     );
     let same = podlayer(&["diff", "--layers", &old, "--against", &old, "-f", &jobs], "");
     assert_eq!((same.code, same.stdout.as_str()), (0, "0 of 3 pods would be different, 0 refused (1 not opted in)\n"));
@@ -43,7 +44,7 @@ fn a_change_of_layers_is_told_by_field_and_layer_refused_ones_first() {
     let json: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(
         json["effects"][0]["changes"][0],
-        json!({"path": "spec.nodeSelector.pool", "before": "\"old\"", "after": null, "layer": "default/base"})
+        json!({"path": "spec.containers[name=a].env[name=POOL].value", "before": "\"old\"", "after": null, "layer": "default/base"})
     );
 }
 

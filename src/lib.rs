@@ -15,7 +15,7 @@
 //! one direction only (`tests/arrows.rs` reads the `use` lines):
 //!
 //! value ← yaml ← schema ← merge ← diff ← layers ← admission; `server`, `certs`, `telemetry` and `cluster` are the
-//! rim; `cli` wires them.
+//! rim; `pool` sizes agents and headroom beside it; `cli` wires them.
 
 pub mod admission;
 pub mod certs;
@@ -27,6 +27,7 @@ pub mod layers;
 pub mod lint;
 pub mod merge;
 pub mod names;
+pub mod pool;
 pub mod schema;
 pub mod server;
 pub mod telemetry;

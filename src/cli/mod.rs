@@ -2,12 +2,15 @@
 
 mod certs;
 mod conformance;
+mod controller;
+mod crd;
 mod demo;
 mod files;
 mod lint;
 mod loopback;
 mod object;
 mod policy;
+mod pools;
 mod render;
 mod report;
 mod webhook;
@@ -39,12 +42,18 @@ pub struct Cli {
 enum Command {
     /// Serve the admission webhook.
     Webhook(Box<webhook::Args>),
+    /// Keep pools of agents, or of headroom, at their size.
+    Controller(Box<controller::Args>),
+    /// Show pools, and why they have the size that they have.
+    Pools(pools::Args),
     /// Show on loopback what podlayer does, without a cluster.
     Demo(demo::Args),
     /// Print a Pod, Job, CronJob or pod template as podlayer would make it.
     Render(render::Args),
     /// Look for mistakes in layers, and in the step patches of pods and Jobs.
     Lint(lint::Args),
+    /// Print the CustomResourceDefinition of pools.
+    Crd,
     /// Make certificates for development.
     Certs(certs::Args),
     /// Answer merge and YAML cases, one JSON line each, to compare with kubectl.
@@ -66,9 +75,12 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         let outcome = match self.command {
             Command::Webhook(args) => webhook::run(*args),
+            Command::Controller(args) => controller::run(*args),
+            Command::Pools(args) => pools::run(args),
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Lint(args) => lint::run(&args),
+            Command::Crd => crd::run(),
             Command::Certs(args) => certs::run(&args),
             Command::Conformance(args) => conformance::run(&args),
             Command::Completions(Completions { shell }) => {

@@ -15,7 +15,7 @@ const LONGEST_STEP: SignedDuration = SignedDuration::from_secs(5);
 ///
 /// Time is counted in looks, so that a clock that is set forgets nothing too early.
 #[derive(Clone, Debug, Default)]
-pub struct Expectations {
+pub(super) struct Expectations {
     last_look: Option<Timestamp>,
     clock: SignedDuration,
     creates: BTreeMap<String, SignedDuration>,
@@ -25,33 +25,33 @@ pub struct Expectations {
 
 impl Expectations {
     /// A pod of this name was asked for.
-    pub fn created(&mut self, name: &str) {
+    pub(super) fn created(&mut self, name: &str) {
         self.creates.insert(name.to_owned(), self.clock + SEEN_WITHIN);
     }
 
     /// Nothing came of it.
-    pub fn not_created(&mut self, name: &str) {
+    pub(super) fn not_created(&mut self, name: &str) {
         self.creates.remove(name);
     }
 
     /// A pod has that name already: ours, of an earlier leader, or somebody else's.
-    pub fn taken(&mut self, name: &str) {
+    pub(super) fn taken(&mut self, name: &str) {
         self.created(name);
         self.taken.insert(name.to_owned(), self.clock + TAKEN_FOR);
     }
 
     /// The deletion of a pod was asked for.
-    pub fn deleted(&mut self, uid: &str) {
+    pub(super) fn deleted(&mut self, uid: &str) {
         self.deletes.insert(uid.to_owned(), self.clock + SEEN_WITHIN);
     }
 
     /// It wasn't deleted.
-    pub fn not_deleted(&mut self, uid: &str) {
+    pub(super) fn not_deleted(&mut self, uid: &str) {
         self.deletes.remove(uid);
     }
 
     /// Forgets what has come true and what has waited too long.
-    pub fn seen<'p>(&mut self, pods: impl Iterator<Item = (&'p str, &'p str)>, now: Timestamp) {
+    pub(super) fn seen<'p>(&mut self, pods: impl Iterator<Item = (&'p str, &'p str)>, now: Timestamp) {
         let passed = self.last_look.map_or(SignedDuration::ZERO, |last| now.duration_since(last));
         self.clock += passed.clamp(SignedDuration::ZERO, LONGEST_STEP);
         self.last_look = Some(now);
@@ -68,17 +68,17 @@ impl Expectations {
     }
 
     /// How many pods were asked for that haven't been seen.
-    pub fn in_flight(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.creates.len()
     }
 
     /// Whether the deletion of this pod was asked for.
-    pub fn is_deleted(&self, uid: &str) -> bool {
+    pub(super) fn is_deleted(&self, uid: &str) -> bool {
         self.deletes.contains_key(uid)
     }
 
     /// Whether a new pod can't have this name.
-    pub fn holds(&self, name: &str) -> bool {
+    pub(super) fn holds(&self, name: &str) -> bool {
         self.creates.contains_key(name) || self.taken.contains_key(name)
     }
 }

@@ -114,7 +114,7 @@ fn scenario_31_a_watch_five_seconds_behind_makes_no_more_than_is_needed() {
 fn scenario_32_a_pool_does_not_grow_without_end_whatever_asks() {
     let mut core = Core::default();
     let mut seen = queue(i32::MAX);
-    let mut all = std::collections::BTreeSet::new();
+    let mut all = BTreeSet::new();
     for second in 0..100 {
         let spec = AgentPoolSpec { replicas: if second % 2 == 0 { 10_000 } else { 0 }, ..spec(5, 20) };
         let (_, actions) = core.plan("u", "p", &spec, &seen, at(second));

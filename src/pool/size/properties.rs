@@ -28,7 +28,8 @@ fn at(second: i64) -> Timestamp {
 fn agents() -> impl Strategy<Value = Vec<Agent>> {
     let one = (state(), -1000i64..10, any::<[bool; 5]>());
     prop::collection::vec(one, 0..30).prop_map(|all| {
-        let agent = |(number, (state, created, [outdated, cordoned, draining, marked_busy, early]))| Agent {
+        type One = (State, i64, [bool; 5]);
+        let agent = |number: usize, (state, created, [outdated, cordoned, draining, marked_busy, early]): One| Agent {
             id: Id { name: format!("a-{number}"), uid: format!("u-{number}"), version: "1".into() },
             state,
             created: at(created),
@@ -39,14 +40,25 @@ fn agents() -> impl Strategy<Value = Vec<Agent>> {
             marked_busy,
             early,
         };
-        all.into_iter().enumerate().map(agent).collect()
+        all.into_iter().enumerate().map(|(number, one)| agent(number, one)).collect()
     })
 }
 
+/// mode, minIdle, max, replicas, step, rate and burst, delay
+type Shape = (Mode, i32, i32, i32, Option<i32>, Option<(i32, i32)>, Option<i32>);
+
 fn spec() -> impl Strategy<Value = AgentPoolSpec> {
     let mode = prop_oneof![Just(Mode::Agents), Just(Mode::Headroom), Just(Mode::Observe)];
-    (mode, 0..20, 0..40, 0..40, prop::option::of(1..10), prop::option::of((1..100, 1..20)), prop::option::of(0..600))
-        .prop_map(|(mode, min_idle, max, replicas, step, rate, delay)| AgentPoolSpec {
+    (
+        mode,
+        0i32..20,
+        0i32..40,
+        0i32..40,
+        prop::option::of(1..10),
+        prop::option::of((1..100, 1..20)),
+        prop::option::of(0..600),
+    )
+        .prop_map(|(mode, min_idle, max, replicas, step, rate, delay): Shape| AgentPoolSpec {
             min_idle: Some(min_idle.min(max)),
             replicas,
             scale_up: Some(ScaleUp {
@@ -55,7 +67,7 @@ fn spec() -> impl Strategy<Value = AgentPoolSpec> {
                 burst: rate.map(|(_, burst)| burst),
             }),
             scale_down: Some(ScaleDown { delay_seconds: delay, ..ScaleDown::default() }),
-            ..super::scenarios::spec(mode, max)
+            ..scenarios::spec(mode, max)
         })
 }
 
@@ -151,5 +163,5 @@ proptest! {
 
 #[test]
 fn the_selector_of_the_made_up_specs_is_not_empty() {
-    assert_ne!(super::scenarios::spec(Mode::Agents, 1).job_selector, JobSelector::default());
+    assert_ne!(scenarios::spec(Mode::Agents, 1).job_selector, JobSelector::default());
 }

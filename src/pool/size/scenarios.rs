@@ -96,8 +96,8 @@ fn scenario_02_twenty_failures_back_off_up_to_the_cap_and_the_pool_recovers_by_i
     assert_eq!(decision.degraded, Some(Degraded::StartFailures));
     // The cause is gone: the next one works, and the rest follows at once.
     now.memory = decision.memory;
-    now.agents = vec![agent(0, State::Busy), Agent { created: at(second), ..agent(1, State::Idle) }];
-    let decision = size(&spec, &now, at(second + 1));
+    now.agents = vec![agent(0, State::Busy), Agent { created: at(second + 1), ..agent(1, State::Idle) }];
+    let decision = size(&spec, &now, at(second + 2));
     assert_eq!((decision.create, decision.degraded), (2, None));
 }
 

@@ -26,6 +26,7 @@ use crate::names;
 /// How often a watch that failed is asked whether what is known is still the whole.
 const PROBE: Duration = Duration::from_secs(5);
 
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
 enum Event {
     Child(String, Result<watcher::Event<Child>, watcher::Error>),
     Node(Result<watcher::Event<Node>, watcher::Error>),

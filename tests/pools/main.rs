@@ -14,4 +14,5 @@ mod agents;
 mod definition;
 mod headroom;
 mod leaders;
+mod rights;
 mod support;

@@ -46,10 +46,15 @@ pub(crate) struct Controller {
 impl Controller {
     /// Starts one for the pools of a namespace, in which its Lease and layers are too. Gives it back once it is ready.
     pub(crate) fn start(plane: &ControlPlane, namespace: &str) -> Self {
+        Self::start_as(namespace, plane.kubeconfig())
+    }
+
+    /// Starts one with somebody's kubeconfig.
+    pub(crate) fn start_as(namespace: &str, kubeconfig: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (admin, log) = (free_port(), folder.path().join("log"));
         let child = Command::new(env!("CARGO_BIN_EXE_podlayer"))
-            .args(["controller", "--kubeconfig", plane.kubeconfig(), "--own-namespace", namespace])
+            .args(["controller", "--kubeconfig", kubeconfig, "--own-namespace", namespace])
             .args(["--admin-addr", &format!("127.0.0.1:{admin}"), "--settle-seconds", "1"])
             .args(["--log-filter", "podlayer=debug,info"])
             .stdin(Stdio::null())
@@ -68,6 +73,11 @@ impl Controller {
         let mut answer = String::new();
         let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
         answer
+    }
+
+    /// What it logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// kill -9.
@@ -90,8 +100,7 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-            eprintln!("the controller's log:\n{log}");
+            eprintln!("the controller's log:\n{}", self.log());
         }
         self.kill();
     }

@@ -99,8 +99,7 @@ mod tests {
         // Berlin, 2026-03-29: 02:00 becomes 03:00. A start at 02:30 takes place once all the same.
         let night = schedule("30 2 * * *", 1, "Europe/Berlin");
         let minutes = (0..24 * 60).filter(|minute| {
-            let at = format!("2026-03-28T23:00:00Z").parse::<Timestamp>().unwrap()
-                + jiff::SignedDuration::from_mins(*minute);
+            let at = "2026-03-28T23:00:00Z".parse::<Timestamp>().unwrap() + jiff::SignedDuration::from_mins(*minute);
             is_on(&night, at).unwrap()
         });
         assert!((1..=60).contains(&minutes.count()));

@@ -116,6 +116,8 @@ pub(super) async fn keep(shared: Arc<Shared>, key: Key) {
     let (core, status, told) = (Core::default(), None, String::new());
     let mut task = Task { shared, key, core, status, told, refused: None, annotates: true, children: None };
     let mut again = Duration::ZERO;
+    // Another pool of the same name has another task.
+    let uid = task.shared.world.pool(&task.key).and_then(|pool| pool.metadata.uid.clone());
     loop {
         tokio::select! {
             () = wake.notified() => tokio::time::sleep(GATHER).await,
@@ -126,7 +128,7 @@ pub(super) async fn keep(shared: Arc<Shared>, key: Key) {
             again = Duration::from_secs(3600);
             continue;
         }
-        let Some(pool) = task.shared.world.pool(&task.key) else {
+        let Some(pool) = task.shared.world.pool(&task.key).filter(|pool| pool.metadata.uid == uid) else {
             metrics.forget(&task.key);
             return;
         };

@@ -258,9 +258,6 @@ mod tests {
         assert!(metadata["labels"].get("podlayer.dev/busy").is_none());
         assert_eq!(metadata["ownerReferences"][0]["controller"], true);
         assert_eq!(first.pod["spec"]["containers"][0]["image"], "new");
-        // Scenario 25: from its first moment on.
-        assert_eq!(metadata["annotations"][names::SAFE_TO_EVICT], "false");
-        assert_eq!(metadata["annotations"][names::DO_NOT_DISRUPT], "true");
         spec["images"][0]["image"] = json!("newer");
         assert_ne!(make(&spec).unwrap().version, first.version);
         spec["images"][0]["name"] = json!("main");
@@ -268,6 +265,21 @@ mod tests {
             make(&spec).unwrap_err().to_string(),
             "the template is no pod: images names the container \"main\", which it lacks"
         );
+    }
+
+    #[test]
+    fn scenario_25_an_agent_of_one_job_keeps_autoscalers_away_from_its_first_moment_and_a_warm_one_does_not() {
+        let annotations = |busy: Value, protection: Value| {
+            let template = json!({"spec": {"containers": [{"name": "agent", "image": "a"}]}});
+            let spec = json!({"mode": "Agents", "jobSelector": {"matchLabels": {"a": "b"}}, "max": 3,
+                              "template": template, "busy": busy, "protection": protection});
+            let shape = shape(&pool(&spec), None, &Snapshot::default(), &Policy::default(), "low").unwrap();
+            shape.pod["metadata"]["annotations"].clone()
+        };
+        let kept = json!({names::SAFE_TO_EVICT: "false", names::DO_NOT_DISRUPT: "true"});
+        assert_eq!(annotations(json!({"source": "PodPhase"}), json!({})), kept);
+        assert_eq!(annotations(json!({"source": "PodPhase"}), json!({"annotations": false})), json!({}));
+        assert_eq!(annotations(json!({"source": "Label", "key": "busy"}), json!({})), json!({}));
     }
 
     #[test]

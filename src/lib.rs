@@ -15,7 +15,7 @@
 //! one direction only (`tests/arrows.rs` reads the `use` lines):
 //!
 //! value ← yaml ← schema ← merge ← diff ← presets ← layers ← admission; `server`, `certs`, `telemetry`, `cluster`
-//! and `doctor` are the rim; `cli` wires them.
+//! and `doctor` are the rim; `pool` sizes agents and headroom beside it; `cli` wires them.
 
 pub mod admission;
 pub mod certs;
@@ -30,6 +30,7 @@ pub mod layers;
 pub mod lint;
 pub mod merge;
 pub mod names;
+pub mod pool;
 pub mod presets;
 pub mod schema;
 pub mod server;

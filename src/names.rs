@@ -25,6 +25,31 @@ pub const LAYER: &str = "podlayer.dev/layer";
 /// Label on a ConfigMap: its place among the layers of its kind, an integer.
 pub const ORDER: &str = "podlayer.dev/order";
 
+/// Label on everything that a pool holds: the pool's name.
+pub const POOL: &str = "podlayer.dev/pool";
+/// Label on a pool's pod: [`POOL_KIND_AGENT`] or [`POOL_KIND_HEADROOM`].
+pub const POOL_KIND: &str = "podlayer.dev/pool-kind";
+/// An agent.
+pub const POOL_KIND_AGENT: &str = "agent";
+/// A placeholder.
+pub const POOL_KIND_HEADROOM: &str = "headroom";
+/// A pool's BuildKit.
+pub const POOL_KIND_BUILDKIT: &str = "buildkit";
+/// Label on a pool's pod: which version of the template it was made from.
+pub const POOL_TEMPLATE: &str = "podlayer.dev/pool-template";
+/// Label on an agent: `"true"` while it is at work. The pool's PodDisruptionBudget looks for it.
+pub const POOL_BUSY: &str = "podlayer.dev/busy";
+/// Label on an agent: `"true"` once it is going. Nobody may give it work.
+pub const POOL_DRAINING: &str = "podlayer.dev/draining";
+/// Annotation that keeps the cluster autoscaler from a pod.
+pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+/// Annotation that keeps Karpenter from a pod.
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// The PriorityClass of placeholders, unless told otherwise.
+pub const HEADROOM_PRIORITY_CLASS: &str = "podlayer-headroom";
+/// The Lease that says which controller is at work.
+pub const LEASE: &str = "podlayer-controller";
+
 /// Key of a layer ConfigMap: the patch.
 pub const KEY_PATCH: &str = "podSpecPatch";
 /// Key of a layer ConfigMap: labels and annotations to set.
@@ -86,3 +111,9 @@ pub const SERVICE: &str = "podlayer";
 /// Name of the mutating and of the validating webhook configuration. They run in the order of their names, so this one
 /// comes after other injectors'.
 pub const WEBHOOK_CONFIGURATION: &str = "zz-podlayer";
+/// Field manager of what pools hold.
+pub const FIELD_MANAGER_POOLS: &str = "podlayer-pools";
+/// Field manager of the pools' status: its own, for an apply gives up whatever it leaves out.
+pub const FIELD_MANAGER_POOL_STATUS: &str = "podlayer-pool-status";
+/// Path below which pools tell their demand: `/v1/pools/NAMESPACE/NAME`.
+pub const PATH_POOLS: &str = "/v1/pools";

@@ -4,6 +4,8 @@ mod callers;
 mod certs;
 mod cluster;
 mod conformance;
+mod controller;
+mod crd;
 mod demo;
 mod diff;
 mod doctor;
@@ -18,6 +20,7 @@ mod loopback;
 mod object;
 mod plugin;
 mod policy;
+mod pools;
 mod presets;
 mod recorded;
 mod render;
@@ -52,6 +55,10 @@ pub struct Cli {
 enum Command {
     /// Serve the admission webhook.
     Webhook(Box<webhook::Args>),
+    /// Keep pools of agents, or of headroom, at their size.
+    Controller(Box<controller::Args>),
+    /// Show pools, and why they have the size that they have.
+    Pools(pools::Args),
     /// Show on loopback what podlayer does, without a cluster.
     Demo(demo::Args),
     /// Print a Pod, Job, CronJob or pod template as podlayer would make it.
@@ -70,6 +77,8 @@ enum Command {
     Convert(import::Convert),
     /// Print what podlayer knows of each CI system.
     Presets(presets::Args),
+    /// Print the CustomResourceDefinition of pools.
+    Crd,
     /// Make certificates for development.
     Certs(certs::Args),
     /// Answer merge and YAML cases, one JSON line each, to compare with kubectl.
@@ -109,6 +118,8 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         let outcome = match self.command {
             Command::Webhook(args) => webhook::run(*args),
+            Command::Controller(args) => controller::run(*args),
+            Command::Pools(args) => pools::run(args),
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Explain(args) => explain::run(&args),
@@ -118,6 +129,7 @@ impl Cli {
             Command::Import(args) => import::run(&args),
             Command::Convert(args) => import::convert(&args),
             Command::Presets(args) => presets::run(&args),
+            Command::Crd => crd::run(),
             Command::Certs(args) => certs::run(&args),
             Command::Conformance(args) => conformance::run(&args),
             Command::Completions(Completions { shell }) => {

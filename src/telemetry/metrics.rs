@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use super::histogram::Histogram;
 use super::labels::{CertificateUse, Decision, KeepFailure, KeptIn, LayerState, Outcome, Reason, Reload, RequestPath};
+use super::pools::PoolMetrics;
 
 /// Every metric of the process; a clone counts into the same numbers.
 ///
@@ -71,7 +72,18 @@ pub struct Connection(Metrics);
 impl Metrics {
     /// All metrics at 0.
     pub fn new() -> Self {
+        Self::on(Registry::with_prefix("podlayer"))
+    }
+
+    /// All metrics at 0, with those of the controller.
+    pub fn with_pools() -> (Self, PoolMetrics) {
         let mut registry = Registry::with_prefix("podlayer");
+        let pools = PoolMetrics::default();
+        pools.register(&mut registry);
+        (Self::on(registry), pools)
+    }
+
+    fn on(mut registry: Registry) -> Self {
         let requests = RequestPath::ALL
             .iter()
             .flat_map(|path| {

@@ -7,6 +7,8 @@ pub mod log;
 pub mod metrics;
 
 mod histogram;
+mod pools;
 
 pub use labels::{CertificateUse, Decision, KeepFailure, KeptIn, LayerState, Outcome, Reason, Reload, RequestPath};
 pub use metrics::Metrics;
+pub use pools::{PoolMetrics, PoolNumbers};

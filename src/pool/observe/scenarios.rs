@@ -1,0 +1,170 @@
+//! Reported failures that are about reading a pod's state.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn spec(more: &Value) -> AgentPoolSpec {
+    let mut spec = json!({"mode": "Agents", "jobSelector": {"matchLabels": {"ci": "x"}}, "max": 9,
+                          "template": {"spec": {"containers": []}}});
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    serde_json::from_value(spec).unwrap()
+}
+
+/// A pod made at 08:00:00, with some labels and a status.
+fn pod(labels: &Value, spec: &Value, status: &Value) -> Pod {
+    let owner = json!({"apiVersion": "podlayer.dev/v1alpha1", "kind": "AgentPool", "name": "p", "uid": "u", "controller": true});
+    let mut whole = json!({
+        "metadata": {"name": "p-0", "uid": "x", "resourceVersion": "7", "creationTimestamp": "2027-01-15T08:00:00Z",
+                     "labels": labels, "ownerReferences": [owner]},
+        "spec": {"nodeName": "n1", "restartPolicy": "Never", "containers": [{"name": "agent"}, {"name": "side"}]},
+        "status": status});
+    for (key, value) in spec.as_object().unwrap() {
+        whole["spec"][key] = value.clone();
+    }
+    serde_json::from_value(whole).unwrap()
+}
+
+fn after(seconds: i64) -> Timestamp {
+    "2027-01-15T08:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
+}
+
+fn waits(reason: &str) -> Value {
+    json!({"phase": "Pending", "containerStatuses": [{"name": "agent", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
+           "state": {"waiting": {"reason": reason}}}]})
+}
+
+fn running(ready: &str, more: &Value) -> Value {
+    let mut conditions = vec![json!({"type": "Ready", "status": ready, "lastTransitionTime": "2027-01-15T08:00:05Z"})];
+    conditions.extend(more.as_array().unwrap().iter().cloned());
+    json!({"phase": "Running", "conditions": conditions})
+}
+
+fn state_of(pod: &Pod, spec: &AgentPoolSpec, seconds: i64) -> State {
+    state(pod, spec, after(seconds)).0
+}
+
+#[test]
+fn scenario_04_a_pod_that_is_gone_is_gone_from_the_counts_whatever_it_said_last() {
+    let ours = pod(
+        &json!({"podlayer.dev/pool": "p", "podlayer.dev/pool-kind": "agent"}),
+        &json!({}),
+        &running("True", &json!([])),
+    );
+    let count = |pods: &[Pod]| observe("p", &spec(&json!({})), None, pods.iter(), |_| false, after(9)).agents.len();
+    assert_eq!((count(&[ours]), count(&[])), (1, 0));
+}
+
+#[test]
+fn scenario_05_a_main_container_that_ended_ends_the_agent_though_a_sidecar_runs() {
+    let status = |code: i32| {
+        json!({"phase": "Running", "startTime": "2027-01-15T08:00:00Z", "containerStatuses": [
+            {"name": "side", "ready": true, "restartCount": 0, "image": "i", "imageID": "", "state": {"running": {}}},
+            {"name": "agent", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
+             "state": {"terminated": {"exitCode": code, "reason": "OOMKilled", "finishedAt": "2027-01-15T08:10:00Z"}}}]})
+    };
+    let of = |code, policy: &str| {
+        state_of(&pod(&json!({}), &json!({"restartPolicy": policy}), &status(code)), &spec(&json!({})), 700)
+    };
+    assert_eq!(of(137, "Never"), State::Failed);
+    assert_eq!(of(0, "Never"), State::Succeeded);
+    assert_eq!(of(0, "OnFailure"), State::Succeeded);
+    assert_ne!(of(137, "Always"), State::Failed);
+    assert_eq!(state(&pod(&json!({}), &json!({}), &status(1)), &spec(&json!({})), after(700)).1, after(600));
+}
+
+#[test]
+fn scenario_08_images_that_can_never_be_had_count_at_once_and_others_after_half_a_minute() {
+    for (reason, seconds, want) in [
+        ("InvalidImageName", 0, State::Stuck(Stuck::Image)),
+        ("ErrImageNeverPull", 0, State::Stuck(Stuck::Image)),
+        ("ImagePullBackOff", 29, State::Starting),
+        ("ImagePullBackOff", 30, State::Stuck(Stuck::Image)),
+        ("ContainerCreating", 299, State::Starting),
+        ("ContainerCreating", 300, State::Stuck(Stuck::Timeout)),
+    ] {
+        assert_eq!(
+            state_of(&pod(&json!({}), &json!({}), &waits(reason)), &spec(&json!({})), seconds),
+            want,
+            "{reason}"
+        );
+    }
+    let looping = json!({"phase": "Running", "containerStatuses": waits("CrashLoopBackOff")["containerStatuses"]});
+    let looping = pod(&json!({}), &json!({"restartPolicy": "Always"}), &looping);
+    assert_eq!(state_of(&looping, &spec(&json!({})), 9), State::Stuck(Stuck::CrashLoop));
+}
+
+#[test]
+fn scenario_10_a_pod_that_is_neither_owned_nor_selected_is_never_counted() {
+    let status = json!({"phase": "Pending"});
+    let unscheduled = json!({"nodeName": null});
+    let mut stranger = pod(&json!({"podlayer.dev/pool": "p", "podlayer.dev/pool-kind": "agent"}), &json!({}), &status);
+    stranger.metadata.owner_references = None;
+    let other =
+        pod(&json!({"podlayer.dev/pool": "other", "podlayer.dev/pool-kind": "agent", "ci": "x"}), &json!({}), &status);
+    let unrelated = pod(&json!({"ci": "y"}), &unscheduled, &status);
+    let job = pod(&json!({"ci": "x"}), &unscheduled, &status);
+    let seen = observe("p", &spec(&json!({})), None, [stranger, other, unrelated, job].iter(), |_| false, after(0));
+    assert_eq!((seen.agents.len(), seen.jobs), (0, Jobs { queued: 1, ..Jobs::default() }));
+}
+
+#[test]
+fn scenario_14_a_pod_past_its_grace_period_is_told_apart_from_one_that_is_going() {
+    let mut going = pod(&json!({}), &json!({}), &running("True", &json!([])));
+    let ends: Timestamp = after(100);
+    going.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(ends));
+    assert_eq!(state_of(&going, &spec(&json!({})), 160), State::Terminating);
+    assert_eq!(state_of(&going, &spec(&json!({})), 161), State::Overdue);
+}
+
+#[test]
+fn scenario_20_what_nobody_knows_is_unknown_and_not_idle() {
+    let gate = spec(&json!({"busy": {"source": "ReadinessGate", "key": "ci/free"}}));
+    let condition = |status: &str| json!([{"type": "ci/free", "status": status}]);
+    for (status, want) in [
+        (running("True", &json!([])), State::Unknown),
+        (running("True", &condition("Unknown")), State::Unknown),
+        (running("True", &condition("False")), State::Busy),
+        (running("True", &condition("True")), State::Idle),
+        (running("Unknown", &condition("True")), State::Unknown),
+        (json!({"phase": "Unknown"}), State::Unknown),
+    ] {
+        assert_eq!(state_of(&pod(&json!({}), &json!({}), &status), &gate, 60), want, "{status}");
+    }
+}
+
+#[test]
+fn scenario_47_jobs_that_something_holds_back_are_no_demand() {
+    let pods = [
+        pod(
+            &json!({"ci": "x"}),
+            &json!({"nodeName": null, "schedulingGates": [{"name": "kueue"}]}),
+            &json!({"phase": "Pending"}),
+        ),
+        pod(&json!({"ci": "x"}), &json!({"nodeName": null}), &json!({"phase": "Pending"})),
+        pod(&json!({"ci": "x"}), &json!({}), &json!({"phase": "Pending"})),
+        pod(&json!({"ci": "x"}), &json!({}), &running("True", &json!([]))),
+    ];
+    let seen = observe("p", &spec(&json!({})), None, pods.iter(), |_| false, after(0));
+    assert_eq!(seen.jobs, Jobs { queued: 1, starting: 1, busy: 1, ..Jobs::default() });
+}
+
+#[test]
+fn each_source_of_busy_is_read_as_the_pool_says() {
+    let at_work = pod(&json!({"podlayer.dev/busy": "true", "job": "7"}), &json!({}), &running("True", &json!([])));
+    let free = pod(&json!({"podlayer.dev/busy": "false"}), &json!({}), &running("True", &json!([])));
+    for (busy, one, other) in [
+        (json!({}), State::Busy, State::Idle),
+        (json!({"busy": {"source": "Label", "key": "job", "value": "7"}}), State::Busy, State::Idle),
+        (json!({"busy": {"source": "Annotation", "key": "job"}}), State::Idle, State::Idle),
+        (json!({"busy": {"source": "PodPhase"}}), State::Busy, State::Busy),
+    ] {
+        let spec = spec(&busy);
+        assert_eq!((state_of(&at_work, &spec, 60), state_of(&free, &spec, 60)), (one, other), "{busy}");
+    }
+    let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]});
+    let unscheduled = pod(&json!({}), &json!({"nodeName": null}), &unscheduled);
+    assert_eq!(state_of(&unscheduled, &spec(&json!({})), 9), State::Unschedulable);
+}

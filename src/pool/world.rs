@@ -1,0 +1,219 @@
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::Notify;
+
+use super::{api::AgentPool, size::View};
+
+/// A pool: its namespace and name.
+pub type Key = (String, String);
+
+/// What was seen of the cluster, as of the last event of each watch.
+#[derive(Debug, Default)]
+pub struct World {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    pools: BTreeMap<Key, Arc<AgentPool>>,
+    wakes: HashMap<Key, Arc<Notify>>,
+    pods: HashMap<String, HashMap<String, Arc<Pod>>>,
+    cordoned: HashSet<String>,
+    /// Pools one of whose children was changed by somebody.
+    stray: BTreeSet<Key>,
+    unlisted: HashSet<Source>,
+    failing: HashSet<Source>,
+}
+
+/// Something that is watched.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Source {
+    /// The pods of a namespace.
+    Pods(String),
+    /// The pools of a namespace.
+    Pools(String),
+}
+
+impl World {
+    /// One in which nothing of these namespaces was listed yet.
+    pub fn new(namespaces: &[String]) -> Self {
+        let sources = namespaces.iter().flat_map(|n| [Source::Pods(n.clone()), Source::Pools(n.clone())]);
+        Self { inner: Mutex::new(Inner { unlisted: sources.collect(), ..Inner::default() }) }
+    }
+
+    /// A pool was made or changed. Gives whether it is new.
+    pub fn put_pool(&self, pool: AgentPool) -> Option<Key> {
+        let key = key(&pool);
+        let mut inner = self.lock();
+        let new = inner.pools.insert(key.clone(), Arc::new(pool)).is_none();
+        wake(&mut inner, &key);
+        new.then_some(key)
+    }
+
+    /// A pool went.
+    pub fn remove_pool(&self, key: &Key) {
+        let mut inner = self.lock();
+        inner.pools.remove(key);
+        wake(&mut inner, key);
+        inner.wakes.remove(key);
+    }
+
+    /// A pod was made or changed.
+    pub fn put_pod(&self, mut pod: Pod) {
+        let metadata = &mut pod.metadata;
+        // Nobody reads them here, and they are half of a pod's size.
+        metadata.managed_fields = None;
+        let (namespace, name) =
+            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
+        let mut inner = self.lock();
+        inner.pods.entry(namespace.clone()).or_default().insert(name, Arc::new(pod));
+        wake_all(&mut inner, &namespace);
+    }
+
+    /// A pod went.
+    pub fn remove_pod(&self, namespace: &str, name: &str) {
+        let mut inner = self.lock();
+        if let Some(pods) = inner.pods.get_mut(namespace) {
+            pods.remove(name);
+        }
+        wake_all(&mut inner, namespace);
+    }
+
+    /// All that a list didn't hold is gone.
+    pub fn listed(&self, source: &Source, names: &HashSet<String>) -> Vec<Key> {
+        let mut inner = self.lock();
+        inner.unlisted.remove(source);
+        inner.failing.remove(source);
+        let mut gone = Vec::new();
+        match source {
+            Source::Pods(namespace) => {
+                inner.pods.entry(namespace.clone()).or_default().retain(|name, _| names.contains(name));
+            }
+            Source::Pools(namespace) => {
+                let lost = inner.pools.keys().filter(|(n, name)| n == namespace && !names.contains(name));
+                gone.extend(lost.cloned());
+                inner.pools.retain(|key, _| !gone.contains(key));
+            }
+        }
+        let (Source::Pods(namespace) | Source::Pools(namespace)) = source;
+        wake_all(&mut inner, namespace);
+        gone
+    }
+
+    /// A watch failed, or works.
+    pub fn failing(&self, source: &Source, so: bool) {
+        let mut inner = self.lock();
+        let changed = if so { inner.failing.insert(source.clone()) } else { inner.failing.remove(source) };
+        if changed {
+            let (Source::Pods(namespace) | Source::Pools(namespace)) = source;
+            wake_all(&mut inner, namespace);
+        }
+    }
+
+    /// The watches that failed and haven't been heard of since.
+    pub fn failed(&self) -> Vec<Source> {
+        self.lock().failing.iter().cloned().collect()
+    }
+
+    /// How many objects are known of a source.
+    pub fn count(&self, source: &Source) -> usize {
+        let inner = self.lock();
+        match source {
+            Source::Pods(namespace) => inner.pods.get(namespace).map_or(0, HashMap::len),
+            Source::Pools(namespace) => inner.pools.keys().filter(|(n, _)| n == namespace).count(),
+        }
+    }
+
+    /// Whether a node takes no more pods.
+    pub fn cordon(&self, node: &str, so: bool) {
+        let mut inner = self.lock();
+        let changed = if so { inner.cordoned.insert(node.to_owned()) } else { inner.cordoned.remove(node) };
+        if changed {
+            let keys: Vec<Key> = inner.pools.keys().cloned().collect();
+            for key in keys {
+                wake(&mut inner, &key);
+            }
+        }
+    }
+
+    /// The nodes that take no more pods.
+    pub fn cordoned(&self) -> HashSet<String> {
+        self.lock().cordoned.clone()
+    }
+
+    /// Somebody changed or deleted something that a pool holds beside pods.
+    pub fn strayed(&self, key: &Key) {
+        let mut inner = self.lock();
+        inner.stray.insert(key.clone());
+        wake(&mut inner, key);
+    }
+
+    /// Whether that happened since this was last asked.
+    pub fn take_strayed(&self, key: &Key) -> bool {
+        self.lock().stray.remove(key)
+    }
+
+    /// A pool as it was last seen.
+    pub fn pool(&self, key: &Key) -> Option<Arc<AgentPool>> {
+        self.lock().pools.get(key).cloned()
+    }
+
+    /// All pools, in the order of their names.
+    pub fn pools(&self) -> Vec<Arc<AgentPool>> {
+        self.lock().pools.values().cloned().collect()
+    }
+
+    /// The pods of a namespace.
+    pub fn pods(&self, namespace: &str) -> Vec<Arc<Pod>> {
+        self.lock().pods.get(namespace).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Whether what is known of a namespace can be relied on.
+    pub fn view(&self, namespace: &str) -> View {
+        let inner = self.lock();
+        let of = |sources: &HashSet<Source>| {
+            sources.iter().any(|source| matches!(source, Source::Pods(n) | Source::Pools(n) if n == namespace))
+        };
+        if of(&inner.unlisted) {
+            View::Unsynced
+        } else if of(&inner.failing) {
+            View::Stale
+        } else {
+            View::Fresh
+        }
+    }
+
+    /// Whether everything was listed.
+    pub fn is_synced(&self) -> bool {
+        self.lock().unlisted.is_empty()
+    }
+
+    /// What wakes a pool's task.
+    pub fn wake_of(&self, key: &Key) -> Arc<Notify> {
+        self.lock().wakes.entry(key.clone()).or_default().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A pool's key.
+pub(super) fn key(pool: &AgentPool) -> Key {
+    (pool.metadata.namespace.clone().unwrap_or_default(), pool.metadata.name.clone().unwrap_or_default())
+}
+
+fn wake(inner: &mut Inner, key: &Key) {
+    inner.wakes.entry(key.clone()).or_default().notify_one();
+}
+
+fn wake_all(inner: &mut Inner, namespace: &str) {
+    let keys: Vec<Key> = inner.pools.keys().filter(|(n, _)| n == namespace).cloned().collect();
+    for key in keys {
+        wake(inner, &key);
+    }
+}

@@ -1,79 +1,14 @@
 //! The program, with the rights that a chart gives it, behind a Service.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
     controlplane::{ControlPlane, free_port, wait_until},
     installation::Installation,
+    process::{Program, kubeconfig},
 };
-
-/// A running `podlayer webhook`; ended when dropped.
-struct Program {
-    child: Child,
-    admin: u16,
-    folder: tempfile::TempDir,
-}
-
-impl Program {
-    fn start(plane: &ControlPlane, installation: &Installation<'_>, address: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = folder.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, janes_kubeconfig(plane)).unwrap();
-        let admin = free_port();
-        let child = Command::new(env!("CARGO_BIN_EXE_podlayer"))
-            .arg("webhook")
-            .arg("--kubeconfig")
-            .arg(&kubeconfig)
-            .args(["--own-namespace", &installation.own, "--webhook-configuration", &installation.name])
-            .args(["--addr", address, "--admin-addr", &format!("127.0.0.1:{admin}")])
-            .stderr(std::fs::File::create(folder.path().join("log")).unwrap())
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self { child, admin, folder }
-    }
-
-    fn get(&self, path: &str) -> String {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.admin)) else { return String::new() };
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
-        answer
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Program {
-    #[allow(clippy::print_stderr, reason = "what the program logged is shown where a test fails")]
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            eprintln!("podlayer's log:\n{}", self.log());
-        }
-    }
-}
-
-/// Jane may do nothing but what a test allows her.
-fn janes_kubeconfig(plane: &ControlPlane) -> String {
-    json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "jane",
-        "contexts": [{"name": "jane", "context": {"cluster": "plane", "user": "jane"}}],
-        "clusters": [{"name": "plane", "cluster": {"server": plane.server(), "certificate-authority": plane.ca()}}],
-        "users": [{"name": "jane", "user": {"token": plane.jane_token()}}],
-    })
-    .to_string()
-}
 
 /// The rights of `docs/certificates.md`, and the one to watch layers.
 fn allow(plane: &ControlPlane, installation: &Installation<'_>) {
@@ -113,7 +48,10 @@ fn the_program_gets_itself_trusted_and_called_with_no_more_rights_than_it_says()
     let service = plane.get_json(&["service", "podlayer", "-n", &own]);
     let address = format!("{}:{port}", service["spec"]["clusterIP"].as_str().unwrap());
 
-    let program = Program::start(plane, &installation, &address);
+    // Jane may do nothing but what a test allows her.
+    let kubeconfig = kubeconfig(plane, plane.jane_token());
+    let names = ["--own-namespace", &own, "--webhook-configuration", &installation.name, "--addr", &address];
+    let program = Program::start(&kubeconfig, &names);
     wait_until(Duration::from_secs(30), "the program to say that it may not", || {
         let log = program.log();
         log.contains("failed to get the MutatingWebhookConfiguration") && log.contains("forbidden")

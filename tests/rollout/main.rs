@@ -13,9 +13,10 @@
 
 #[path = "../support/controlplane.rs"]
 mod controlplane;
+#[path = "../support/load.rs"]
+mod load;
 
 mod balancer;
-mod load;
 mod replica;
 
 use std::{thread::sleep, time::Duration};
@@ -27,6 +28,8 @@ use replica::{Installation, Replica};
 
 /// How long kube-proxy goes on sending to an endpoint that is no longer ready. Shorter than podlayer waits for.
 const PROPAGATION: Duration = Duration::from_secs(1);
+/// Pods a second.
+const RATE: u64 = 200;
 
 #[test]
 fn a_rolling_restart_loses_no_pod_and_a_killed_replica_only_stamps() {
@@ -45,7 +48,7 @@ fn a_rolling_restart_loses_no_pod_and_a_killed_replica_only_stamps() {
     wait_until(Duration::from_secs(30), "the API server to call podlayer", || load::is_stamped(&plane, &pods));
 
     // With Fail a call that gets lost is a pod that isn't made.
-    let load = Load::start(&plane, &pods);
+    let load = Load::start(&plane, &pods, RATE);
     sleep(Duration::from_secs(2));
     for replica in &mut replicas {
         let next = start();
@@ -63,7 +66,7 @@ fn a_rolling_restart_loses_no_pod_and_a_killed_replica_only_stamps() {
     // With Ignore a replica's death costs stamps at most.
     installation.register(&plane, balancer.address, "Ignore");
     sleep(Duration::from_secs(2));
-    let load = Load::start(&plane, &pods);
+    let load = Load::start(&plane, &pods, RATE);
     sleep(Duration::from_secs(2));
     replicas.remove(0).kill();
     sleep(Duration::from_secs(4));

@@ -32,7 +32,7 @@ mod build;
 #[path = "../controlplane/harness/oracle.rs"]
 mod oracle;
 
-pub(crate) use build::{Program, binary, project_root};
+pub(crate) use build::{Program, binary, minor_of_this_build, project_root};
 pub(crate) use oracle::Oracle;
 
 /// What a kubectl call printed and whether it succeeded.

@@ -6,18 +6,29 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// Names a control plane to use instead: one of another release, that
+/// `.ci/kubernetes` has built of the same sources.
+const OTHER: &str = "PODLAYER_TEST_CONTROLPLANE";
+
 /// Returns the control plane's binary, built on first use and again whenever its
 /// sources change. Test processes that run at the same time build it once.
 ///
 /// # Panics
 ///
-/// When it can't be built, with the reason.
+/// When it can't be built, with the reason, or when the other one that was named
+/// isn't there.
 pub(crate) fn binary() -> PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(build).clone()
 }
 
 fn build() -> PathBuf {
+    if let Some(other) = std::env::var_os(OTHER) {
+        // Tests run in the folder of their package.
+        let other = project_root().join(other);
+        assert!(other.is_file(), "{OTHER} names {}, which is no file: run .ci/kubernetes", other.display());
+        return other;
+    }
     let source = project_root().join("tests/controlplane");
     let release = kubernetes_release(&source);
     // The parts report this version, and kubectl compares it; without the flags
@@ -87,6 +98,14 @@ impl Program<'_> {
         must("put the binary in its place", &binary, fs::rename(&unfinished, &binary));
         binary
     }
+}
+
+/// The minor release of Kubernetes that this build's types are of, such as 36,
+/// whichever control plane runs.
+pub(crate) fn minor_of_this_build() -> i32 {
+    let release = kubernetes_release(&project_root().join("tests/controlplane"));
+    let minor = part(&release, 1);
+    minor.parse().unwrap_or_else(|error| panic!("{release} has no minor release ({error})"))
 }
 
 /// The Kubernetes release that `go.mod` requires, such as `1.36.3`.

@@ -21,8 +21,6 @@ use tokio::{runtime::Runtime, task::JoinSet, time::interval};
 
 use crate::controlplane::ControlPlane;
 
-/// Pods a second.
-const RATE: u64 = 200;
 /// At most so many at once: a machine that can't keep the rate makes fewer pods, and never more than it can hold.
 const IN_FLIGHT: usize = 64;
 
@@ -48,14 +46,15 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    pub(crate) fn start(plane: &ControlPlane, namespace: &str) -> Self {
+    /// Starts one of so many pods a second.
+    pub(crate) fn start(plane: &ControlPlane, namespace: &str, rate: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (kubeconfig, namespace, stopped) = (plane.kubeconfig().to_owned(), namespace.to_owned(), stop.clone());
         let thread = std::thread::spawn(move || {
             Runtime::new().unwrap().block_on(async {
                 let pods: Api<Pod> = Api::namespaced(client(&kubeconfig).await, &namespace);
                 let outcome = Arc::new(Mutex::new(Outcome::default()));
-                let mut ticks = interval(Duration::from_micros(1_000_000 / RATE));
+                let mut ticks = interval(Duration::from_micros(1_000_000 / rate));
                 let mut running = JoinSet::new();
                 while !stopped.load(Ordering::Relaxed) {
                     ticks.tick().await;

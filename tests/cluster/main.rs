@@ -25,3 +25,4 @@ mod namespaces;
 mod openapi;
 mod presets;
 mod server_defaults;
+mod templates;

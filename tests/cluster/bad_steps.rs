@@ -1,5 +1,7 @@
 //! What is wrong with a step patch is said where the Job is made.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -33,7 +35,9 @@ fn a_bad_step_patch_is_refused_at_the_jobs_creation_with_its_place() {
         // The Job has a label of its own; only its template is opted in.
         let annotations = json!({"podlayer.dev/pod-spec-patch": step});
         let job = job(&namespace, &format!("bad-{at}"), &annotations, &spec);
+        let asked = Instant::now();
         let refused = plane.kubectl_in(&["create", "-f", "-"], &job.to_string());
+        eprintln!("refused at the Job after {:?}, with kubectl's own start", asked.elapsed());
         assert!(!refused.ok, "{step}");
         assert!(refused.stderr.contains(wanted), "{step}: {}", refused.stderr);
         // What agent-stack-k8s looks at: 422 with reason Invalid.

@@ -2,7 +2,13 @@
 //!
 //! One control plane serves all tests of this file; each has its own namespaces and its own webhook registration.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test stops at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a test stops at the first surprise"
+)]
 
 #[path = "../support/controlplane.rs"]
 mod controlplane;

@@ -176,6 +176,12 @@ fn presets_reach_the_program_and_the_conditions() {
     assert!(
         arguments(json!({"presets": {"gitlab": true, "buildkite": true}})).contains("\"--presets=buildkite,gitlab\"")
     );
+    let trusting = arguments(json!({
+        "layerNamespaces": ["a", "b"], "trustedLayerNamespaces": ["b"], "policy": {"privileged": "LayersOnly"}
+    }));
+    for argument in ["--layer-namespaces=a,b", "--trusted-layer-namespaces=b", "--privileged=LayersOnly"] {
+        assert!(trusting.contains(&format!("\"{argument}\"")), "{argument}: {trusting}");
+    }
     let objects = template(&values(json!({"presets": {"jenkins": true}})));
     let condition = &webhooks(&objects)[0]["matchConditions"][0]["expression"];
     let label = |key: &str| format!("(object.metadata.?labels[?'{key}'].hasValue())");

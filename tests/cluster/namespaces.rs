@@ -14,7 +14,8 @@ use crate::{
 fn a_namespace_has_layers_of_its_own_where_that_is_allowed() {
     let plane = ControlPlane::shared();
     let (team, other) = (plane.namespace("team"), plane.namespace("other"));
-    let webhook = Webhook::start(plane, &["--layer-namespaces", &team]);
+    // Where a node is chosen, guard rails hold layers of namespaces that aren't trusted.
+    let webhook = Webhook::start(plane, &["--layer-namespaces", &team, "--trusted-layer-namespaces", &team]);
     for namespace in [&team, &other] {
         webhook.register(plane, namespace, "Fail");
     }

@@ -32,7 +32,10 @@ fn a_release_works_as_its_account_through_its_service_from_install_to_uninstall(
     let plane = ControlPlane::shared();
     let (ci, team) = (plane.namespace("ci"), plane.namespace("team"));
     let mut values = base(12_345_678);
-    crate::helm::merge(&mut values, json!({"tls": {"mode": "ExistingSecret"}, "layerNamespaces": [team]}));
+    crate::helm::merge(
+        &mut values,
+        json!({"tls": {"mode": "ExistingSecret"}, "layerNamespaces": [team], "trustedLayerNamespaces": [team]}),
+    );
     let mut release = Release::install(values);
     let notes = release.helm(&["get", "notes", "podlayer"]).stdout;
     assert!(notes.contains("Layers of this release: base.") && !notes.contains("Nothing is changed yet"), "{notes}");

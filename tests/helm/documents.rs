@@ -59,7 +59,12 @@ fn compare_rights(objects: &BTreeMap<String, Value>, account: &str, section: &st
         assert_eq!(row.len(), 6, "{row:?}");
         assert!(row.pop().is_some_and(|why| why.len() > 20), "a reason");
         let place = row.remove(0);
-        let places = [("podlayer's namespace", "podlayer"), ("layerNamespaces", "team"), ("pools.namespaces", "ci"), ("cluster", "")];
+        let places = [
+            ("podlayer's namespace", "podlayer"),
+            ("layerNamespaces", "team"),
+            ("pools.namespaces", "ci"),
+            ("cluster", ""),
+        ];
         for (words, namespace) in places {
             if place.contains(words) {
                 told.insert([&[namespace.to_owned()][..], &row].concat());

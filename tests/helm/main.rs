@@ -18,6 +18,7 @@ mod install;
 mod manifests;
 mod policies;
 mod pools;
+mod pools_render;
 mod process;
 mod render;
 mod schema;

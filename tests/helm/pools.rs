@@ -88,7 +88,7 @@ fn scenario_50_a_controller_with_the_charts_rights_makes_agents_and_pools_go_in_
         plane
             .kubectl(&["get", "events", "-n", &ci, "--field-selector=involvedObject.kind=AgentPool"])
             .stdout
-            .contains("p")
+            .contains("agentpool/p")
     });
 
     // With the garbage collector's finalizers, which the policy must let it take off.

@@ -47,6 +47,8 @@ pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 /// The PriorityClass of placeholders, unless told otherwise.
 pub const HEADROOM_PRIORITY_CLASS: &str = "podlayer-headroom";
+/// The image of placeholders, unless told otherwise: it waits and needs nothing.
+pub const PLACEHOLDER_IMAGE: &str = "registry.k8s.io/pause:3.10";
 /// The Lease that says which controller is at work.
 pub const LEASE: &str = "podlayer-controller";
 

@@ -25,6 +25,7 @@ mod presets;
 mod recorded;
 mod render;
 mod report;
+mod start;
 mod webhook;
 mod webhook_tls;
 

@@ -1,12 +1,17 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::Notify;
 
 use super::{api::AgentPool, size::View};
+
+/// After how long without an answer of the API server what is known may be old: a watch whose connection leads nowhere
+/// says nothing, as one does that has nothing to say. As long as a Lease holds.
+const SILENT: Duration = Duration::from_secs(15);
 
 /// A pool: its namespace and name.
 pub type Key = (String, String);
@@ -27,6 +32,8 @@ struct Inner {
     stray: BTreeSet<Key>,
     unlisted: HashSet<Source>,
     failing: HashSet<Source>,
+    /// When the API server answered last.
+    heard: Option<Instant>,
 }
 
 /// Something that is watched.
@@ -86,6 +93,8 @@ impl World {
     /// All that a list didn't hold is gone.
     pub fn listed(&self, source: &Source, names: &HashSet<String>) -> Vec<Key> {
         let mut inner = self.lock();
+        // The first news of whether the API server answers: from here on its silence counts.
+        inner.heard = Some(Instant::now());
         inner.unlisted.remove(source);
         inner.failing.remove(source);
         let mut gone = Vec::new();
@@ -112,6 +121,11 @@ impl World {
             let (Source::Pods(namespace) | Source::Pools(namespace)) = source;
             wake_all(&mut inner, namespace);
         }
+    }
+
+    /// The API server answered something just now.
+    pub fn heard(&self) {
+        self.lock().heard = Some(Instant::now());
     }
 
     /// The watches that failed and haven't been heard of since.
@@ -178,9 +192,10 @@ impl World {
         let of = |sources: &HashSet<Source>| {
             sources.iter().any(|source| matches!(source, Source::Pods(n) | Source::Pools(n) if n == namespace))
         };
+        let silent = inner.heard.is_some_and(|at| at.elapsed() > SILENT);
         if of(&inner.unlisted) {
             View::Unsynced
-        } else if of(&inner.failing) {
+        } else if silent || of(&inner.failing) {
             View::Stale
         } else {
             View::Fresh
@@ -215,5 +230,27 @@ fn wake_all(inner: &mut Inner, namespace: &str) {
     let keys: Vec<Key> = inner.pools.keys().filter(|(n, _)| n == namespace).cloned().collect();
     for key in keys {
         wake(inner, &key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_stale_once_the_api_server_has_been_silent_for_as_long_as_a_lease_holds() {
+        let world = World::new(&["ci".into()]);
+        assert_eq!(world.view("ci"), View::Unsynced);
+        for source in [Source::Pods("ci".into()), Source::Pools("ci".into())] {
+            world.listed(&source, &HashSet::new());
+        }
+        assert_eq!(world.view("ci"), View::Fresh);
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+        world.lock().heard = ago(14);
+        assert_eq!(world.view("ci"), View::Fresh);
+        world.lock().heard = ago(16);
+        assert_eq!(world.view("ci"), View::Stale);
+        world.heard();
+        assert_eq!(world.view("ci"), View::Fresh);
     }
 }

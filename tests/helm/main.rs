@@ -7,6 +7,8 @@
 #[path = "../support/controlplane.rs"]
 mod controlplane;
 mod helm;
+#[path = "../support/kwok.rs"]
+mod kwok;
 
 mod conditions;
 mod documents;
@@ -15,6 +17,8 @@ mod hooks;
 mod install;
 mod manifests;
 mod policies;
+mod pools;
+mod pools_render;
 mod process;
 mod render;
 mod schema;

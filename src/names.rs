@@ -47,6 +47,17 @@ pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 /// The PriorityClass of placeholders, unless told otherwise.
 pub const HEADROOM_PRIORITY_CLASS: &str = "podlayer-headroom";
+/// The Secret with which Azure Pipelines signs, unless told otherwise: that of k8s-poolprovider.
+pub const AZURE_SECRET: &str = "azurepipelines";
+/// The namespace of agents, unless told otherwise: that of k8s-poolprovider.
+pub const AZURE_NAMESPACE: &str = "azuredevops";
+/// What the chart podlayer-ingress makes: Ingress or Gateway and routes, and the Certificate.
+pub const AZURE_INGRESS: &str = "podlayer-azure";
+/// The Deployment of `podlayer azure serve`.
+pub const AZURE_DEPLOYMENT: &str = "podlayer-azure";
+/// Its Service, unless told otherwise: that of k8s-poolprovider.
+pub const AZURE_SERVICE: &str = "azure-pipelines-pool";
+
 /// The Lease that says which controller is at work.
 pub const LEASE: &str = "podlayer-controller";
 
@@ -117,3 +128,16 @@ pub const FIELD_MANAGER_POOLS: &str = "podlayer-pools";
 pub const FIELD_MANAGER_POOL_STATUS: &str = "podlayer-pool-status";
 /// Path below which pools tell their demand: `/v1/pools/NAMESPACE/NAME`.
 pub const PATH_POOLS: &str = "/v1/pools";
+
+/// The key of the Secret with which Azure Pipelines signs, unless told otherwise: that of k8s-poolprovider.
+pub const AZURE_SECRET_KEY: &str = "VSTS_SECRET";
+/// Last part of the path to ask for an agent, also alone, for the default pool.
+pub const PATH_ACQUIRE: &str = "/acquire";
+/// Last part of the path to give an agent back, also alone, for the default pool.
+pub const PATH_RELEASE: &str = "/release";
+/// Last part of the path to ask how an agent is.
+pub const PATH_STATUS: &str = "/status";
+/// Last part of the path to ask which agents there can be.
+pub const PATH_DEFINITIONS: &str = "/definitions";
+/// Last part of the path to ask how many agents there can be.
+pub const PATH_PARALLELISM: &str = "/parallelism";

@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cluster", &["schema", "layers", "admission", "telemetry"]),
     ("doctor", &["layers", "certs"]),
     ("pool", &["layers", "admission", "telemetry", "cluster"]),
+    ("azure", &["layers", "admission", "telemetry", "cluster", "pool"]),
     // What a pool needs is decided by a pure function of what was seen.
     ("pool/size", &[]),
 ];

@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, wiring only.
 
+mod azure;
 mod callers;
 mod certs;
 mod cluster;
@@ -57,6 +58,8 @@ enum Command {
     Webhook(Box<webhook::Args>),
     /// Keep pools of agents, or of headroom, at their size.
     Controller(Box<controller::Args>),
+    /// Serve agents to Azure Pipelines: set up, register.
+    Azure(azure::Args),
     /// Show pools, and why they have the size that they have.
     Pools(pools::Args),
     /// Show on loopback what podlayer does, without a cluster.
@@ -119,6 +122,7 @@ impl Cli {
         let outcome = match self.command {
             Command::Webhook(args) => webhook::run(*args),
             Command::Controller(args) => controller::run(*args),
+            Command::Azure(args) => azure::run(args),
             Command::Pools(args) => pools::run(args),
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),

@@ -8,4 +8,4 @@ pub mod setup;
 mod shared_secret;
 
 pub use dns_name::{DnsName, DnsNameError};
-pub use shared_secret::{LEAST_CHARACTERS, SharedSecret, SharedSecretError};
+pub use shared_secret::{SharedSecret, SharedSecretError};

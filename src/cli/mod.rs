@@ -74,7 +74,7 @@ enum Command {
     Doctor(doctor::Args),
     /// Say what a change of the layers would do to recent pods.
     Diff(Box<diff::Args>),
-    /// Turn another system's configuration into layers.
+    /// Turn another system's configuration into layers or a pool.
     Import(import::Args),
     /// Move the podSpecPatch of a Buildkite pipeline's steps into the annotation.
     Convert(import::Convert),

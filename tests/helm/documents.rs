@@ -57,6 +57,7 @@ fn the_table_of_rights_is_what_the_chart_renders() {
 fn links_lead_to_files() {
     let mut documents = vec![project_root().join("README.md"), project_root().join("SECURITY.md")];
     documents.push(project_root().join("charts/podlayer/README.md"));
+    documents.push(project_root().join("charts/podlayer-ingress/README.md"));
     documents.extend(fs::read_dir(project_root().join("docs")).unwrap().map(|entry| entry.unwrap().path()));
     for document in documents.iter().filter(|path| path.extension().is_some_and(|ending| ending == "md")) {
         let text = fs::read_to_string(document).unwrap();

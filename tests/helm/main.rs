@@ -6,12 +6,17 @@
 
 #[path = "../support/controlplane.rs"]
 mod controlplane;
+#[path = "../support/crds.rs"]
+mod crds;
 mod helm;
+#[path = "../support/helm.rs"]
+mod helm_program;
 
 mod conditions;
 mod documents;
 mod generated;
 mod hooks;
+mod ingress;
 mod install;
 mod manifests;
 mod policies;

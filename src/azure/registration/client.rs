@@ -18,6 +18,7 @@ use rustls::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Organization, Pat};
+use crate::azure::SharedSecret;
 
 /// The largest answer that is read: the list of an organisation's pools has a few hundred bytes for each.
 const MAX_ANSWER: usize = 8 << 20;
@@ -148,7 +149,7 @@ impl Client {
     pub(super) async fn get<T: DeserializeOwned>(&self, act: &'static str, path: &str) -> Result<T, CallError> {
         let mut waits = AGAIN_AFTER.into_iter();
         loop {
-            let refusal = match self.call(Method::GET, path, Bytes::new()).await {
+            let refusal = match self.call(Method::GET, path, Bytes::new(), None).await {
                 Ok(answer) => return read(act, &answer),
                 Err(refusal) => refusal,
             };
@@ -161,24 +162,25 @@ impl Client {
         }
     }
 
-    /// Makes something.
+    /// Makes something. What of the body is secret isn't shown, should the service repeat it.
     pub(super) async fn post<T: DeserializeOwned>(
         &self,
         act: &'static str,
         path: &str,
         body: &impl Serialize,
+        secret: Option<&SharedSecret>,
     ) -> Result<T, CallError> {
-        read(act, &self.send(act, Method::POST, path, body).await?)
+        read(act, &self.send(act, Method::POST, path, body, secret).await?)
     }
 
     /// Changes something.
     pub(super) async fn patch(&self, act: &'static str, path: &str, body: &impl Serialize) -> Result<(), CallError> {
-        self.send(act, Method::PATCH, path, body).await.map(drop)
+        self.send(act, Method::PATCH, path, body, None).await.map(drop)
     }
 
     /// Deletes something. That it is gone already is as good.
     pub(super) async fn delete(&self, act: &'static str, path: &str) -> Result<(), CallError> {
-        match self.call(Method::DELETE, path, Bytes::new()).await {
+        match self.call(Method::DELETE, path, Bytes::new(), None).await {
             Ok(_) | Err(Refusal::NotFound(_)) => Ok(()),
             Err(refusal) => Err(CallError { act, refusal }),
         }
@@ -190,17 +192,30 @@ impl Client {
         method: Method,
         path: &str,
         body: &impl Serialize,
+        secret: Option<&SharedSecret>,
     ) -> Result<Bytes, CallError> {
         let body = serde_json::to_vec(body).map_err(|error| CallError { act, refusal: Refusal::Json(error) })?;
-        self.call(method, path, body.into()).await.map_err(|refusal| CallError { act, refusal })
+        self.call(method, path, body.into(), secret).await.map_err(|refusal| CallError { act, refusal })
     }
 
-    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Refusal> {
-        let call = self.call_in_any_time(method, path, body);
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        secret: Option<&SharedSecret>,
+    ) -> Result<Bytes, Refusal> {
+        let call = self.call_in_any_time(method, path, body, secret);
         tokio::time::timeout(self.timeout, call).await.unwrap_or(Err(Refusal::Timeout(self.timeout)))
     }
 
-    async fn call_in_any_time(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Refusal> {
+    async fn call_in_any_time(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        secret: Option<&SharedSecret>,
+    ) -> Result<Bytes, Refusal> {
         let request = Request::builder()
             .method(method)
             .uri(self.organization.call(path))
@@ -221,7 +236,7 @@ impl Client {
             if error.is::<LengthLimitError>() { Refusal::Large } else { Refusal::Connection(error) }
         })?;
         let body = body.to_bytes();
-        let said = || self.said(&body);
+        let said = || self.said(&body, secret);
         match status {
             // The service's way to say that it doesn't know the caller.
             StatusCode::NON_AUTHORITATIVE_INFORMATION => Err(Refusal::SignIn),
@@ -235,13 +250,18 @@ impl Client {
     }
 
     /// What the service says of a failure, ready to stand behind ours.
-    fn said(&self, body: &[u8]) -> String {
+    fn said(&self, body: &[u8], secret: Option<&SharedSecret>) -> String {
         #[derive(serde::Deserialize)]
         struct Failure {
             message: String,
         }
         let Ok(Failure { message }) = serde_json::from_slice(body) else { return String::new() };
-        let message = self.pat.removed_from(&message);
+        let mut message = self.pat.removed_from(&message);
+        if let Some(secret) = secret.map(SharedSecret::text) {
+            // As it is, and as it stands in the JSON that was sent.
+            let quoted = serde_json::Value::from(secret).to_string();
+            message = message.replace(quoted.trim_matches('"'), "…").replace(secret, "…");
+        }
         let shown: String = message.chars().take(SHOWN).flat_map(char::escape_debug).collect();
         format!(": {shown}")
     }

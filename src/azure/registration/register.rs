@@ -98,9 +98,9 @@ async fn agent_cloud(client: &Client, wanted: &Registration) -> Result<Entry, Re
         get_agent_request_status_endpoint: endpoints.status.as_deref(),
         get_agent_definition_endpoint: endpoints.definitions.as_deref(),
         get_account_parallelism_endpoint: endpoints.parallelism.as_deref(),
-        shared_secret: wanted.shared_secret.expose(),
+        shared_secret: wanted.shared_secret.text(),
     };
-    match client.post::<AgentCloud>("register the agent cloud", &api::agent_clouds(), &new).await {
+    match client.post::<AgentCloud>("register the agent cloud", &api::agent_clouds(), &new, Some(&wanted.shared_secret)).await {
         Ok(made) => Ok(Entry { id: made.agent_cloud_id, name: wanted.name.clone(), made: true }),
         // Somebody did the same at the same time.
         Err(error) if error.is_conflict() => Ok(find_agent_cloud(client, wanted).await?.ok_or(error)?),
@@ -125,7 +125,7 @@ async fn pool(client: &Client, wanted: &Registration, cloud: i64) -> Result<(Ent
         return Ok(found);
     }
     let new = NewPool { name: &wanted.name, agent_cloud_id: cloud, target_size: wanted.target_size };
-    match client.post::<Pool>("make the pool", &api::pools(), &new).await {
+    match client.post::<Pool>("make the pool", &api::pools(), &new, None).await {
         Ok(made) => Ok((Entry { id: made.id, name: wanted.name.clone(), made: true }, None)),
         Err(error) if error.is_conflict() => Ok(find_pool(client, wanted, cloud).await?.ok_or(error)?),
         Err(error) => Err(error.into()),

@@ -195,10 +195,8 @@ impl Cluster<'_> {
         let (namespace, name) = (&options.pool.namespace, &options.secret_name);
         let shown = format!("{namespace}/{name}");
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let data = BTreeMap::from([(
-            names::AZURE_SECRET_KEY.to_owned(),
-            ByteString(options.shared_secret.expose().as_bytes().to_vec()),
-        )]);
+        let data =
+            BTreeMap::from([(names::AZURE_SECRET_KEY.to_owned(), ByteString(options.shared_secret.bytes().to_vec()))]);
         let found = api.get_opt(name).await.map_err(failed(format!("read the Secret {shown}")))?;
         let Some(found) = found else {
             let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
@@ -207,8 +205,8 @@ impl Cluster<'_> {
             return Ok(true);
         };
         let held = found.data.as_ref().and_then(|data| data.get(names::AZURE_SECRET_KEY));
-        let held = held.map(|held| SharedSecret::from_bytes(&held.0));
-        if matches!(&held, Some(Ok(held)) if held.expose() == options.shared_secret.expose()) {
+        let held = held.map(|held| SharedSecret::new(&held.0));
+        if matches!(&held, Some(Ok(held)) if *held == options.shared_secret) {
             return Ok(false);
         }
         if held.is_some() && !options.replace_secret {

@@ -50,7 +50,8 @@ pub(super) struct Args {
 pub(super) struct ServiceArgs {
     /// The organisation, https://dev.azure.com/NAME, or a collection of Azure DevOps Server.
     #[arg(long, value_name = "URI")]
-    uri: Organization,
+    // Read by hand: clap shows what it can't read, and here that might hold a credential.
+    uri: String,
     /// More certificate authorities to trust, such as of a server of your own.
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
@@ -89,18 +90,23 @@ pub(super) fn shared_secret(file: &PathBuf) -> Result<SharedSecret, CliError> {
         let what = "failed to read the file that --shared-secret-file names (a file with the secret, not the secret)";
         CliError::because(what, error)
     })?;
-    SharedSecret::from_bytes(&bytes).map_err(|error| CliError::because("failed to take the shared secret", error))
+    SharedSecret::new(&bytes).map_err(|error| CliError::because("failed to take the shared secret", error))
 }
 
 impl ServiceArgs {
+    /// The organisation.
+    pub(super) fn organization(&self) -> Result<Organization, CliError> {
+        self.uri.parse().map_err(|error| CliError::because("failed to take --uri", error))
+    }
+
     /// Reads everything but the PAT, then that, and makes the client.
-    pub(super) fn client(&self) -> Result<Client, CliError> {
+    pub(super) fn client(&self, organization: Organization) -> Result<Client, CliError> {
         let authorities = self.ca_file.as_ref().map(|file| fs::read(file).map_err(|e| CliError::file("read", file, e)));
         let authorities = authorities.transpose()?;
         let pat =
             Pat::from_environment_or_terminal().map_err(|error| CliError::because("failed to get a PAT", error))?;
         let timeout = Duration::from_secs(self.timeout_seconds);
-        let client = Client::new(self.uri.clone(), pat, authorities.as_deref(), timeout);
+        let client = Client::new(organization, pat, authorities.as_deref(), timeout);
         client.map_err(|error| CliError::because("failed to make a client for Azure DevOps", error))
     }
 
@@ -123,6 +129,7 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
 /// Runs `azure register`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     let Args { service, pool, dns_name, shared_secret_file, target_size, agent_pool, optional } = args;
+    let organization = service.organization()?;
     let optional: Vec<Optional> = optional.into_iter().map(Into::into).collect();
     let endpoints = match &agent_pool {
         Some(pool) => Endpoints::of_pool(&dns_name, pool, &optional),
@@ -130,7 +137,7 @@ pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     };
     let shared_secret = shared_secret(&shared_secret_file)?;
     // From here on there is a PAT: whatever could be wrong with the arguments has been said.
-    let client = service.client()?;
+    let client = service.client(organization)?;
     let wanted = Registration { name: pool, endpoints, shared_secret, target_size };
     let registered = block_on(async {
         let failed = |error| {

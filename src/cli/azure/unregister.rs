@@ -22,7 +22,7 @@ pub(super) struct Args {
 /// Runs `azure unregister`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     let Args { service, pool } = args;
-    let client = service.client()?;
+    let client = service.client(service.organization()?)?;
     let done = block_on(async {
         let failed = |error| CliError::because(format!("failed to unregister {pool}"), error);
         registration::unregister(&client, &pool).await.map_err(failed)

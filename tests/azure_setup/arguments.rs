@@ -15,7 +15,11 @@ fn a_wrong_argument_is_told_before_a_pat_is_read_or_a_call_made() {
     let missing = files.path("none").to_str().unwrap().to_owned();
     for (flag, value, wanted) in [
         ("--shared-secret-file", short.as_str(), "shared secret has 5 characters, at least 16 are needed"),
-        ("--shared-secret-file", binary.to_str().unwrap(), "shared secret is no UTF-8 text; write at least 16 characters"),
+        (
+            "--shared-secret-file",
+            binary.to_str().unwrap(),
+            "shared secret is no UTF-8 text; write at least 16 characters",
+        ),
         ("--shared-secret-file", &missing, "(a file with the secret, not the secret): No such file"),
         ("--target-size", "0", "0 is not in 1..=10000"),
         ("--target-size", "many", "invalid value 'many' for '--target-size <COUNT>'"),

@@ -162,7 +162,8 @@ async fn answer(State(held): State<Arc<Mutex<Held>>>, request: Request) -> Respo
         (status, kind, text, held.delay)
     };
     tokio::time::sleep(delay).await;
-    let mut answer = Response::builder().status(StatusCode::from_u16(status).unwrap()).header(header::CONTENT_TYPE, kind);
+    let mut answer =
+        Response::builder().status(StatusCode::from_u16(status).unwrap()).header(header::CONTENT_TYPE, kind);
     if (300..400).contains(&status) {
         answer = answer.header(header::LOCATION, text.clone());
     }

@@ -181,7 +181,10 @@ fn over_tls_only_an_authority_that_is_trusted_gets_the_pat() {
 
     for (text, wanted) in [
         ("nothing\n", "the file of certificate authorities has no certificate that can be one"),
-        ("-----BEGIN CERTIFICATE-----\n%\n-----END CERTIFICATE-----\n", "the file of certificate authorities isn't whole PEM"),
+        (
+            "-----BEGIN CERTIFICATE-----\n%\n-----END CERTIFICATE-----\n",
+            "the file of certificate authorities isn't whole PEM",
+        ),
     ] {
         let bad = files.write("bad.crt", text);
         let run = azure_owned(&register(&devops.uri(), &files.secret(), &["--ca-file", &bad]));

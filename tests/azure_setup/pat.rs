@@ -41,7 +41,8 @@ fn on_a_terminal_it_is_asked_for_and_not_shown() {
     let words: Vec<String> = arguments(&devops, &files).iter().map(|word| format!("'{word}'")).collect();
     let me = files.path("pid");
     // `script` gives it a terminal; the shell says which process that terminal is of.
-    let line = format!("echo $$ > '{}'; exec '{}' azure {}", me.display(), env!("CARGO_BIN_EXE_podlayer"), words.join(" "));
+    let line =
+        format!("echo $$ > '{}'; exec '{}' azure {}", me.display(), env!("CARGO_BIN_EXE_podlayer"), words.join(" "));
     let mut script = Command::new("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])
         .env_remove("AZURE_DEVOPS_EXT_PAT")

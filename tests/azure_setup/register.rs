@@ -137,8 +137,7 @@ fn what_is_there_and_is_another_is_left_alone() {
     let other = DevOps::start();
     other.held(|held| held.pools.push(json!({"id": 1, "name": "Linux", "agentCloudId": null, "targetSize": null})));
     let run = registered(&other, &files, &[]);
-    let wanted =
-        "there is a pool Linux (id 1) that is no pool of this agent cloud: register under another name\n";
+    let wanted = "there is a pool Linux (id 1) that is no pool of this agent cloud: register under another name\n";
     assert!(run.code == 2 && run.stderr.ends_with(wanted), "{}", run.stderr);
     assert_eq!(other.held(|held| held.pools.len()), 1);
 }

@@ -17,14 +17,16 @@ fn dry_run(files: &Files, more: &[&str]) -> Run {
 #[test]
 fn everything_that_it_would_do_is_printed() {
     let files = Files::new();
-    let run = dry_run(&files, &["-u", "true", "--image", "registry.example.com/podlayer:1", "--ingress-class", "nginx"]);
+    let run =
+        dry_run(&files, &["-u", "true", "--image", "registry.example.com/podlayer:1", "--ingress-class", "nginx"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     let wanted = "\
 1. look whether the cluster has: Kubernetes 1.30 or later; the IngressClass nginx; cert-manager (cert-manager.io/v1)
 2. make the namespace azuredevops, if it isn't there
 3. write the Secret azuredevops/azurepipelines, key VSTS_SECRET (the secret isn't shown); if it holds another one: stop
 4. run: helm upgrade podlayer charts/podlayer --install --namespace podlayer --values podlayer.values.yaml --timeout 300s \
-                  --create-namespace --wait --reset-then-reuse-values
+                  --create-namespace --reset-then-reuse-values --wait
+   namespaces that the release serves already are added to those below
    with podlayer.values.yaml:
      azure:
        defaultPool: azuredevops/azure
@@ -37,7 +39,7 @@ fn everything_that_it_would_do_is_printed() {
        tag: '1'
 5. look whether there is an AgentPool azuredevops/azure; if not, say so
 6. run: helm upgrade podlayer-ingress charts/podlayer-ingress --install --namespace podlayer --values \
-                  podlayer-ingress.values.yaml --timeout 300s --create-namespace --wait
+                  podlayer-ingress.values.yaml --timeout 300s --create-namespace
    with podlayer-ingress.values.yaml:
      dnsName: agents.example.com
      ingress:
@@ -113,12 +115,12 @@ fn the_values_of_both_charts_are_written_where_one_wants_them() {
     let files = Files::new();
     let folder = files.path("values");
     let shown = folder.to_str().unwrap();
-    let more = ["--gateway-class", "envoy", "-u", "true", "--lets-encrypt-staging", "--lets-encrypt-email", "ci@example.com"];
+    let more =
+        ["--gateway-class", "envoy", "-u", "true", "--lets-encrypt-staging", "--lets-encrypt-email", "ci@example.com"];
     let run = dry_run(&files, &[&more[..], &["--values-dir", shown]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let read = |name: &str| -> Value {
-        serde_yaml::from_str(&std::fs::read_to_string(folder.join(name)).unwrap()).unwrap()
-    };
+    let read =
+        |name: &str| -> Value { serde_yaml::from_str(&std::fs::read_to_string(folder.join(name)).unwrap()).unwrap() };
     let ingress = read("podlayer-ingress.values.yaml");
     assert_eq!(ingress["gateway"]["className"], "envoy");
     assert_eq!(ingress["letsEncrypt"], json!({"staging": true, "email": "ci@example.com"}));
@@ -151,7 +153,10 @@ fn what_does_not_go_together_is_told_and_the_reason_is() {
         (&["-c", &certificate, "-k", &none], "failed to read"),
         (&["-c", &certificate, "-k", &other_key], "the key doesn't belong to the certificate"),
         (&["-c", &other_key, "-k", &other_key], "the certificate has no block \"BEGIN CERTIFICATE\""),
-        (&["-u", "true", "-n", "podlayer"], "the pool is in podlayer's own namespace podlayer, where pods get no layers"),
+        (
+            &["-u", "true", "-n", "podlayer"],
+            "the pool is in podlayer's own namespace podlayer, where pods get no layers",
+        ),
         (&["-u", "true", "-n", "Upper"], "names no AgentPool"),
         (&["-u", "true", "--dns", "az"], "--dns az binds names such as LABEL.REGION.cloudapp.azure.com"),
         (&["-u", "true", "--gateway", "infra/main"], "one certificate is needed"),

@@ -71,16 +71,28 @@ fn varieties() -> Vec<(&'static str, Value)> {
     vec![
         ("Ingress, Secret", json!({"ingress": {"className": "test", "annotations": {"a/b": "c"}}, "pools": pools})),
         ("Ingress, files", json!({"tls": {"mode": "Files"}})),
-        ("Ingress, Let's Encrypt", json!({"ingress": {"className": "test"}, "tls": {"mode": "LetsEncrypt"},
-                                          "letsEncrypt": {"email": "ci@example.com"}})),
-        ("Ingress of the default class, staging", json!({"tls": {"mode": "LetsEncrypt"}, "letsEncrypt": {"staging": true}})),
-        ("Ingress, an issuer that is there", json!({"tls": {"mode": "LetsEncrypt"},
-                                                    "letsEncrypt": {"createIssuer": false, "issuerName": "ours"}})),
+        (
+            "Ingress, Let's Encrypt",
+            json!({"ingress": {"className": "test"}, "tls": {"mode": "LetsEncrypt"},
+                                          "letsEncrypt": {"email": "ci@example.com"}}),
+        ),
+        (
+            "Ingress of the default class, staging",
+            json!({"tls": {"mode": "LetsEncrypt"}, "letsEncrypt": {"staging": true}}),
+        ),
+        (
+            "Ingress, an issuer that is there",
+            json!({"tls": {"mode": "LetsEncrypt"},
+                                                    "letsEncrypt": {"createIssuer": false, "issuerName": "ours"}}),
+        ),
         ("Gateway, Secret", on_gateway(json!({"pools": pools, "gateway": {"annotations": {"a/b": "c"}}}))),
         ("Gateway, files", on_gateway(json!({"tls": {"mode": "Files"}, "defaultPool": false, "pools": pools}))),
         ("Gateway, Let's Encrypt", on_gateway(json!({"tls": {"mode": "LetsEncrypt"}}))),
-        ("a Gateway that is there", json!({"kind": "Gateway", "tls": {"mode": "Gateway"},
-            "gateway": {"existing": {"name": "main", "namespace": "infra", "sectionName": "https"}}})),
+        (
+            "a Gateway that is there",
+            json!({"kind": "Gateway", "tls": {"mode": "Gateway"},
+            "gateway": {"existing": {"name": "main", "namespace": "infra", "sectionName": "https"}}}),
+        ),
     ]
 }
 
@@ -94,8 +106,8 @@ fn ingress_and_gateway_let_in_exact_paths_of_one_name_and_nothing_else() {
         "/v1/pools/ci/linux/release",
         "/v1/pools/ci/linux/status",
     ];
-    let ingress = &rendered(&with_name(json!({"pools": pools, "ingress": {"className": "nginx"}})))
-        ["Ingress/podlayer/podlayer-azure"]["spec"];
+    let ingress = &rendered(&with_name(json!({"pools": pools, "ingress": {"className": "nginx"}})))["Ingress/podlayer/podlayer-azure"]
+        ["spec"];
     assert_eq!(ingress["ingressClassName"], "nginx");
     assert_eq!(ingress["tls"], json!([{"hosts": [NAME], "secretName": "podlayer-azure-tls"}]));
     assert_eq!(ingress["rules"].as_array().unwrap().len(), 1);
@@ -127,7 +139,8 @@ fn ingress_and_gateway_let_in_exact_paths_of_one_name_and_nothing_else() {
 
 #[test]
 fn lets_encrypt_proves_the_name_where_calls_come_in() {
-    let certificate = |objects: &BTreeMap<String, Value>| objects["Certificate/podlayer/podlayer-azure"]["spec"].clone();
+    let certificate =
+        |objects: &BTreeMap<String, Value>| objects["Certificate/podlayer/podlayer-azure"]["spec"].clone();
     let objects = rendered(&with_name(json!({"tls": {"mode": "LetsEncrypt"}, "ingress": {"className": "nginx"}})));
     let acme = &objects["ClusterIssuer//podlayer-letsencrypt"]["spec"]["acme"];
     assert_eq!(acme["server"], "https://acme-v02.api.letsencrypt.org/directory");
@@ -138,7 +151,11 @@ fn lets_encrypt_proves_the_name_where_calls_come_in() {
     let staging = rendered(&with_name(json!({"tls": {"mode": "LetsEncrypt"}, "letsEncrypt": {"staging": true}})));
     let acme = &staging["ClusterIssuer//podlayer-letsencrypt-staging"]["spec"]["acme"];
     assert_eq!(acme["server"], "https://acme-staging-v02.api.letsencrypt.org/directory");
-    assert_eq!(certificate(&staging)["issuerRef"]["name"], "podlayer-letsencrypt-staging", "so a change brings a new one");
+    assert_eq!(
+        certificate(&staging)["issuerRef"]["name"],
+        "podlayer-letsencrypt-staging",
+        "so a change brings a new one"
+    );
 
     let values = json!({"tls": {"mode": "LetsEncrypt"}, "kind": "Gateway", "gateway": {"className": "envoy"}});
     let objects = rendered(&with_name(values));
@@ -210,7 +227,8 @@ fn a_release_comes_changes_its_certificate_and_leaves_nothing() {
     helm(&[&["install", "podlayer-ingress", CHART][..], &pair.arguments()].concat(), &files);
     let stored = plane.get_json(&["secret", "podlayer-azure-tls", "-n", &namespace]);
     assert_eq!(stored["data"]["tls.crt"], json!(STANDARD.encode(&pair.certificate)));
-    let encrypt = with_name(json!({"kind": "Gateway", "gateway": {"className": "test"}, "tls": {"mode": "LetsEncrypt"},
+    let encrypt =
+        with_name(json!({"kind": "Gateway", "gateway": {"className": "test"}, "tls": {"mode": "LetsEncrypt"},
                                    "letsEncrypt": {"issuerName": issuer}}));
     helm(&["upgrade", "podlayer-ingress", CHART], &encrypt);
     let kinds = "ingresses,gateways.gateway.networking.k8s.io,httproutes,certificates.cert-manager.io";
@@ -256,10 +274,7 @@ fn values_that_would_not_work_are_refused_with_what_to_write() {
         (json!({"service": {"port": 0}}), "/service/port"),
         (json!({"defaultPool": false}), "nothing is let in: set defaultPool to true or list pools"),
         (json!({"kind": "Gateway"}), "kind Gateway needs gateway.className"),
-        (
-            json!({"kind": "Gateway", "gateway": {"className": "a", "existing": {"name": "b"}}}),
-            "set one of them",
-        ),
+        (json!({"kind": "Gateway", "gateway": {"className": "a", "existing": {"name": "b"}}}), "set one of them"),
         (
             json!({"kind": "Gateway", "gateway": {"existing": {"name": "main"}}}),
             "tls.mode is ExistingSecret, but the Gateway main ends TLS with a certificate of its own: set tls.mode to Gateway",
@@ -272,7 +287,10 @@ fn values_that_would_not_work_are_refused_with_what_to_write() {
         ),
         (json!({"tls": {"mode": "Files"}}), "--set-file tls.certificate=tls.crt --set-file tls.key=tls.key"),
         (json!({"tls": {"certificate": "x"}}), "are for tls.mode Files, and tls.mode is ExistingSecret"),
-        (json!({"tls": {"mode": "Files", "certificate": "tls.crt", "key": "tls.key"}}), "given with --set and not --set-file?"),
+        (
+            json!({"tls": {"mode": "Files", "certificate": "tls.crt", "key": "tls.key"}}),
+            "given with --set and not --set-file?",
+        ),
     ] {
         refused(with_name(more), &[], wanted);
     }

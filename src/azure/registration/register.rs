@@ -100,7 +100,10 @@ async fn agent_cloud(client: &Client, wanted: &Registration) -> Result<Entry, Re
         get_account_parallelism_endpoint: endpoints.parallelism.as_deref(),
         shared_secret: wanted.shared_secret.text(),
     };
-    match client.post::<AgentCloud>("register the agent cloud", &api::agent_clouds(), &new, Some(&wanted.shared_secret)).await {
+    match client
+        .post::<AgentCloud>("register the agent cloud", &api::agent_clouds(), &new, Some(&wanted.shared_secret))
+        .await
+    {
         Ok(made) => Ok(Entry { id: made.agent_cloud_id, name: wanted.name.clone(), made: true }),
         // Somebody did the same at the same time.
         Err(error) if error.is_conflict() => Ok(find_agent_cloud(client, wanted).await?.ok_or(error)?),

@@ -15,3 +15,4 @@ pub use options::{Certificate, Dns, Exposure, Image, ImageError, Options, Option
 pub use plan::{Plan, Release, Step};
 pub use run::{RunError, run};
 pub use tools::{Tool, ToolError, Tools};
+pub use values::OtherDefaultPool;

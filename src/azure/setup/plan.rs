@@ -48,8 +48,8 @@ pub struct Release {
     pub values: Value,
     /// Values that are files.
     files: Vec<(&'static str, PathBuf)>,
-    /// Whether the values that it has are kept, and these added.
-    keeps_values: bool,
+    /// Whether others install it too: the values that it has are kept, and these added.
+    pub(super) shared: bool,
     timeout: Duration,
     target: Target,
 }
@@ -73,11 +73,11 @@ impl<'o> Plan<'o> {
             namespace: options.own_namespace.clone(),
             values,
             files: Vec::new(),
-            keeps_values: false,
+            shared: false,
             timeout: options.timeout,
             target: options.target.clone(),
         };
-        let podlayer = Release { keeps_values: true, ..release("podlayer", values::of_podlayer(options)) };
+        let podlayer = Release { shared: true, ..release("podlayer", values::of_podlayer(options)) };
         let mut ingress = release("podlayer-ingress", values::of_ingress(options));
         if let Certificate::Files { certificate, key } = &options.certificate {
             ingress.files = vec![("tls.certificate", certificate.clone()), ("tls.key", key.clone())];
@@ -220,8 +220,32 @@ impl Release {
 
     /// Its values, as a file has them.
     pub fn values_yaml(&self) -> String {
-        // JSON is YAML, too, should the writer ever fail.
-        serde_yaml::to_string(&self.values).unwrap_or_else(|_| self.values.to_string())
+        yaml(&self.values)
+    }
+
+    /// Arguments of helm that list the release, if it is there.
+    pub(super) fn list(&self) -> Vec<String> {
+        let filter = format!("^{}$", self.name);
+        self.at(&["list", "--filter", &filter, "--output", "json"])
+    }
+
+    /// Arguments of helm that print the values that it was given.
+    pub(super) fn get_values(&self) -> Vec<String> {
+        self.at(&["get", "values", self.name, "--output", "json"])
+    }
+
+    fn at(&self, words: &[&str]) -> Vec<String> {
+        let mut arguments: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+        arguments.extend(["--namespace".to_owned(), self.namespace.clone()]);
+        arguments.extend(self.target_flags());
+        arguments
+    }
+
+    fn target_flags(&self) -> Vec<String> {
+        let kubeconfig =
+            self.target.kubeconfig.as_ref().map(|file| ["--kubeconfig".to_owned(), file.display().to_string()]);
+        let context = self.target.context.as_ref().map(|name| ["--kube-context".to_owned(), name.clone()]);
+        kubeconfig.into_iter().chain(context).flatten().collect()
     }
 
     /// Arguments of helm.
@@ -234,16 +258,19 @@ impl Release {
             flag("--set-file", &format!("{value}={}", file.display()));
         }
         flag("--timeout", &format!("{}s", self.timeout.as_secs()));
-        if let Some(kubeconfig) = &self.target.kubeconfig {
-            flag("--kubeconfig", &kubeconfig.display().to_string());
-        }
-        if let Some(context) = &self.target.context {
-            flag("--kube-context", context);
-        }
-        arguments.extend(["--create-namespace", "--wait"].map(str::to_owned));
-        if self.keeps_values {
+        arguments.extend(self.target_flags());
+        arguments.push("--create-namespace".into());
+        if self.shared {
             arguments.push("--reset-then-reuse-values".into());
+            // Not for the ingress: helm would wait for its certificate, which comes only once the name leads there.
+            arguments.push("--wait".into());
         }
         arguments
     }
+}
+
+/// Values as a file has them.
+pub(super) fn yaml(values: &Value) -> String {
+    // JSON is YAML, too, should the writer ever fail.
+    serde_yaml::to_string(values).unwrap_or_else(|_| values.to_string())
 }

@@ -1,13 +1,15 @@
 use std::path::Path;
 
 use kube::Client;
+use serde_json::Value;
 
 use super::{
     cluster::{Cluster, ClusterError},
     dns::{self, DnsError},
     options::Dns,
-    plan::{Plan, Release, Step},
+    plan::{self, Plan, Release, Step},
     tools::{ToolError, Tools},
+    values::{self, OtherDefaultPool},
 };
 use crate::names;
 
@@ -20,6 +22,9 @@ pub enum RunError {
     /// With the name.
     #[error(transparent)]
     Dns(#[from] DnsError),
+    /// Somebody else's endpoint.
+    #[error(transparent)]
+    DefaultPool(#[from] OtherDefaultPool),
     /// With helm.
     #[error("failed to install the chart {chart}")]
     Helm {
@@ -28,6 +33,15 @@ pub enum RunError {
         /// Why.
         #[source]
         source: ToolError,
+    },
+    /// With a file of values.
+    #[error("failed to write {file}")]
+    Values {
+        /// Which.
+        file: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
     },
 }
 
@@ -99,7 +113,17 @@ pub async fn run(
 }
 
 fn install(release: &Release, tools: &Tools, folder: &Path) -> Result<(), RunError> {
+    let failed = |source| RunError::Helm { chart: release.name, source };
     let file = folder.join(release.values_file());
-    let ran = tools.helm.output(&release.arguments(&file.display().to_string()));
-    ran.map(drop).map_err(|source| RunError::Helm { chart: release.name, source })
+    if release.shared {
+        let listed = tools.helm.output(&release.list()).map_err(failed)?;
+        let is_there = serde_json::from_str::<Vec<Value>>(&listed).is_ok_and(|all| !all.is_empty());
+        let there = if is_there { tools.helm.output(&release.get_values()).map_err(failed)? } else { String::new() };
+        // Without values of its own, it prints `null`.
+        let there = serde_json::from_str(&there).unwrap_or_default();
+        let values = plan::yaml(&values::joined(&release.values, &there)?);
+        let written = std::fs::write(&file, values);
+        written.map_err(|source| RunError::Values { file: file.display().to_string(), source })?;
+    }
+    tools.helm.output(&release.arguments(&file.display().to_string())).map(drop).map_err(failed)
 }

@@ -19,6 +19,39 @@ pub(super) fn of_podlayer(options: &Options) -> Value {
     values
 }
 
+/// Where a release of the chart podlayer lists namespaces, to which ours is added.
+const LISTS: [&str; 1] = ["/azure/namespaces"];
+
+/// The default pool is another one.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "the release podlayer has {there} as azure.defaultPool, so /acquire and /release are taken: set {there} up again, or give \
+     {wanted} paths of its own by hand (docs/azure-setup.md)"
+)]
+pub struct OtherDefaultPool {
+    there: String,
+    wanted: String,
+}
+
+/// These values with what a release has that they would overwrite.
+pub(super) fn joined(values: &Value, there: &Value) -> Result<Value, OtherDefaultPool> {
+    let text =
+        |values: &Value| values.pointer("/azure/defaultPool").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (wanted, held) = (text(values), text(there));
+    if !held.is_empty() && held != wanted {
+        return Err(OtherDefaultPool { there: held, wanted });
+    }
+    let mut joined = values.clone();
+    for pointer in LISTS {
+        let held = there.pointer(pointer).and_then(Value::as_array);
+        if let (Some(held), Some(Value::Array(list))) = (held, joined.pointer_mut(pointer)) {
+            let missing: Vec<Value> = held.iter().filter(|name| !list.contains(name)).cloned().collect();
+            list.extend(missing);
+        }
+    }
+    Ok(joined)
+}
+
 /// Of the chart podlayer-ingress, all of them.
 pub(super) fn of_ingress(options: &Options) -> Value {
     let mut values =
@@ -48,4 +81,21 @@ pub(super) fn of_ingress(options: &Options) -> Value {
         values["letsEncrypt"] = json!({"staging": staging, "email": email.as_deref().unwrap_or_default()});
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_release_serves_already_stays() {
+        let ours = json!({"azure": {"enabled": true, "namespaces": ["ci"], "defaultPool": "ci/linux"}});
+        assert_eq!(joined(&ours, &Value::Null), Ok(ours.clone()));
+        let there = json!({"azure": {"namespaces": ["other", "ci"], "defaultPool": ""}, "replicas": 3});
+        assert_eq!(joined(&ours, &there).unwrap()["azure"]["namespaces"], json!(["ci", "other"]));
+        let there = json!({"azure": {"defaultPool": "other/linux"}});
+        let error = joined(&ours, &there).unwrap_err().to_string();
+        assert!(error.starts_with("the release podlayer has other/linux as azure.defaultPool"), "{error}");
+        assert!(error.ends_with("give ci/linux paths of its own by hand (docs/azure-setup.md)"), "{error}");
+    }
 }

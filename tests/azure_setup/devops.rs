@@ -80,7 +80,7 @@ impl DevOps {
         let serving = held.clone();
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(serve(TcpListener::from_std(listener).unwrap(), tls, serving));
+            runtime.block_on(async { serve(TcpListener::from_std(listener).unwrap(), tls, serving).await });
         });
         Self { address, scheme, held }
     }

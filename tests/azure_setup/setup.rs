@@ -144,6 +144,7 @@ fn what_does_not_go_together_is_told_and_the_reason_is() {
     let certificate = files.write("tls.crt", &one.cert.pem());
     let other_key = files.write("other.key", &other.signing_key.serialize_pem());
     let pool = files.write("pool.yaml", "kind: AgentPool\nmetadata: {name: linux, namespace: ci}\n");
+    let broken = files.write("broken.yaml", "a: [\n");
     let none = files.path("none").to_str().unwrap().to_owned();
     for (more, wanted) in [
         (&[][..], "one certificate is needed: -u true for Let's Encrypt"),
@@ -163,7 +164,8 @@ fn what_does_not_go_together_is_told_and_the_reason_is() {
         (&["-u", "true", "--ingress-class", "a", "--gateway-class", "b"], "cannot be used with"),
         (&["-u", "true", "--image", "podlayer:"], "is no image; write REPOSITORY"),
         (&["-u", "true", "--pool-file", &pool], "is of AgentPool ci/linux, not of the AgentPool azuredevops/azure"),
-        (&["-u", "true", "-n", "ci", "--pool", "linux", "--pool-file", &certificate], "failed to read"),
+        (&["-u", "true", "-n", "ci", "--pool", "linux", "--pool-file", &broken], "failed to read"),
+        (&["-u", "true", "-n", "ci", "--pool", "linux", "--pool-file", &certificate], "is of no kind, ci/, not of the"),
     ] {
         let run = dry_run(&files, more);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{more:?}: {}", run.stderr);

@@ -274,7 +274,8 @@ fn a_pool_of_k8s_poolprovider_becomes_an_agent_pool_that_takes_its_place() {
     let run = podlayer(&["import", "azure-pool", "-"], AZURE_POOL);
     assert_eq!(run.code, 1, "{}", run.stderr);
     let made: Value = serde_yaml::from_str(run.stdout.strip_prefix("---\n").unwrap()).unwrap();
-    let agent = json!({"name": "agent", "image": "example.azurecr.io/agent:16", "resources": {"requests": {"cpu": "1"}}});
+    let agent =
+        json!({"name": "agent", "image": "example.azurecr.io/agent:16", "resources": {"requests": {"cpu": "1"}}});
     assert_eq!(
         made,
         json!({"apiVersion": "podlayer.dev/v1alpha1", "kind": "AgentPool",
@@ -314,10 +315,17 @@ items:
     let run = podlayer(&["import", "azure-pool", "-", "--max", "25"], list);
     let made: Value = serde_yaml::from_str(run.stdout.strip_prefix("---\n").unwrap()).unwrap();
     assert_eq!(made["spec"]["azure"], json!({"secretName": "azurepipelines"}));
-    assert_eq!((&made["spec"]["max"], &made["spec"]["template"]["spec"]["serviceAccountName"]), (&json!(25), &json!("agents")));
+    assert_eq!(
+        (&made["spec"]["max"], &made["spec"]["template"]["spec"]["serviceAccountName"]),
+        (&json!(25), &json!("agents"))
+    );
     assert_eq!(made["metadata"], json!({"name": "a-name-that-is-longer-than-forty-charact"}));
     let remarks: Vec<&str> = run.stderr.lines().collect();
-    for wanted in ["has more than 40 characters: cut to", "buildkitReplica has no counterpart", "a ConfigMap is no AzurePipelinesPool"] {
+    for wanted in [
+        "has more than 40 characters: cut to",
+        "buildkitReplica has no counterpart",
+        "a ConfigMap is no AzurePipelinesPool",
+    ] {
         assert!(remarks.iter().any(|line| line.contains(wanted)), "{wanted}: {remarks:#?}");
     }
     assert_eq!(remarks.len(), 3, "{remarks:#?}");
@@ -334,7 +342,11 @@ fn other_files_are_told_apart() {
         (&["import", "kyverno", "-"], "a: [\n", "failed to read stdin: "),
         (&["convert", "-"], "a: [\n", "failed to read stdin: "),
         (&["import", "azure-pool", "-"], "a: [\n", "failed to read stdin: "),
-        (&["import", "azure-pool", "-"], "apiVersion: dev.azure.com/v1alpha1\nkind: AzurePipelinesPool\n", "has no spec"),
+        (
+            &["import", "azure-pool", "-"],
+            "apiVersion: dev.azure.com/v1alpha1\nkind: AzurePipelinesPool\n",
+            "has no spec",
+        ),
         (&["import", "azure-pool", "-", "--max", "9999"], "", "9999 is not in 0..=2000"),
         (&["import"], "", "agent-stack-k8s"),
     ] {

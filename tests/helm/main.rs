@@ -12,6 +12,7 @@ mod helm;
 #[path = "../support/helm.rs"]
 mod helm_program;
 
+mod azure;
 mod conditions;
 mod documents;
 mod generated;

@@ -23,6 +23,9 @@ pub(crate) fn everything() -> Value {
         "tls": {"clientCA": {"configMap": "api-server"}},
         "policies": {"stripStamp": "On", "requirePreset": {"ci": {"users": ["a", "b"], "preset": "jenkins"}}},
         "monitoring": {"serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}},
+        "azure": {"enabled": true, "namespaces": ["default"], "defaultPool": "default/linux",
+                  "callbackHosts": ["tfs.example.com"], "callbackCA": {"configMap": "tfs"},
+                  "imageBuilds": [{"namespace": "default", "pool": "linux", "replicas": 2, "serviceAccount": "agents"}]},
     }))
 }
 

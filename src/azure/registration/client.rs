@@ -18,7 +18,7 @@ use rustls::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Organization, Pat};
-use crate::azure::SharedSecret;
+use crate::{azure::SharedSecret, layers::complaint::Printable};
 
 /// The largest answer that is read: the list of an organisation's pools has a few hundred bytes for each.
 const MAX_ANSWER: usize = 8 << 20;
@@ -262,8 +262,8 @@ impl Client {
             let quoted = serde_json::Value::from(secret).to_string();
             message = message.replace(quoted.trim_matches('"'), "…").replace(secret, "…");
         }
-        let shown: String = message.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-        format!(": {shown}")
+        let shown: String = message.chars().take(SHOWN).collect();
+        format!(": {}", Printable(&shown))
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     options::{Certificate, Exposure, Options, PoolFile},
     plan::{Entrance, Plan},
 };
-use crate::{azure::SharedSecret, names, pool::api::AgentPool};
+use crate::{azure::SharedSecret, layers::complaint::Printable, names, pool::api::AgentPool};
 
 /// How often something that is waited for is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -261,7 +261,7 @@ impl Cluster<'_> {
             let Some(ready) = conditions.iter().find(|condition| condition["type"] == "Ready") else {
                 return Ok(Err("cert-manager hasn't looked at it".to_owned()));
             };
-            let message = ready["message"].as_str().unwrap_or_default().escape_debug().to_string();
+            let message = Printable(ready["message"].as_str().unwrap_or_default()).to_string();
             Ok(if ready["status"] == "True" { Ok(()) } else { Err(message) })
         })
         .await

@@ -186,7 +186,7 @@ impl Options {
         if let Some(PoolFile { path, manifest }) = &self.pool_file {
             let word =
                 |pointer: &str| manifest.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default();
-            let kind = word("/kind");
+            let kind = if word("/kind").is_empty() { "no kind," } else { word("/kind") };
             let namespace =
                 if word("/metadata/namespace").is_empty() { &self.pool.namespace } else { word("/metadata/namespace") };
             let there = format!("{namespace}/{}", word("/metadata/name"));

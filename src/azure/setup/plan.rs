@@ -171,7 +171,9 @@ impl<'o> Plan<'o> {
                 )
             }
             Step::Chart(release) => {
-                format!("run: {}", tools::shown("helm", &release.arguments(&release.values_file())))
+                let kept = "\n   namespaces that the release serves already are added to those below";
+                let kept = if release.shared { kept } else { "" };
+                format!("run: {}{kept}", tools::shown("helm", &release.arguments(&release.values_file())))
             }
             Step::Pool => match &options.pool_file {
                 Some(file) => format!("apply the AgentPool {pool} of {}", file.path.display()),

@@ -11,7 +11,7 @@ use super::{
     tools::{ToolError, Tools},
     values::{self, OtherDefaultPool},
 };
-use crate::names;
+use crate::{layers::complaint::Printable, names};
 
 /// Why a set-up stopped. What was done stays, and is found when it is run again.
 #[derive(Debug, thiserror::Error)]
@@ -93,7 +93,7 @@ pub async fn run(
             }
             Step::Address => {
                 address = cluster.address().await?;
-                say(&format!("address: {}", address.escape_debug()));
+                say(&format!("address: {}", Printable(&address)));
             }
             Step::Dns => match (&options.dns, &tools.az) {
                 (Dns::Az { .. }, Some(az)) => {

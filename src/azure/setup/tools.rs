@@ -4,6 +4,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::layers::complaint::Printable;
+
 /// The programs that a set-up runs.
 pub struct Tools {
     /// Installs the charts.
@@ -109,7 +111,7 @@ impl Tool {
         let output = command.output().map_err(|source| ToolError::Start { name: self.name, source })?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.trim().lines().map(|line| line.escape_debug().to_string()).collect::<Vec<_>>().join("\n  ");
+            let said = said.trim().lines().map(|line| Printable(line).to_string()).collect::<Vec<_>>().join("\n  ");
             let said = if said.is_empty() { said } else { format!(":\n  {said}") };
             return Err(ToolError::Failed { name: self.name, status: output.status, said });
         }

@@ -1,0 +1,135 @@
+//! The chart's part for Azure Pipelines: off by default, with an account of its own that may do what it needs.
+
+use serde_json::{Value, json};
+
+use crate::{
+    controlplane::ControlPlane,
+    helm::{Release, merge, template, template_text, values},
+};
+
+/// Values that turn it on, with more merged in.
+fn on(more: Value) -> Value {
+    let mut all = values(json!({"azure": {"enabled": true, "namespaces": ["ci"]}}));
+    merge(&mut all, more);
+    all
+}
+
+#[test]
+fn nothing_of_it_is_there_unless_it_is_turned_on() {
+    let is_azure = |key: &&String| key.contains("azure");
+    assert_eq!(template(&values(json!({}))).keys().find(is_azure), None);
+    let objects = template(&on(json!({"azure": {"defaultPool": "ci/linux", "replicas": 3}})));
+    let spec = &objects["Deployment/podlayer/podlayer-azure"]["spec"];
+    assert_eq!(spec["replicas"], 3);
+    let arguments = spec["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    assert_eq!(
+        arguments[..4],
+        [json!("azure"), json!("serve"), json!("--pool-namespaces=ci"), json!("--default-pool=ci/linux")]
+    );
+    assert_eq!(objects["Service/podlayer/azure-pipelines-pool"]["spec"]["ports"].as_array().unwrap().len(), 1);
+    // The webhook's Service, budget and policy don't find its pods.
+    let labels = &spec["template"]["metadata"]["labels"];
+    for key in ["Service/podlayer/podlayer", "PodDisruptionBudget/podlayer/podlayer", "NetworkPolicy/podlayer/podlayer"]
+    {
+        let spec = &objects[key]["spec"];
+        let selector = spec["selector"].get("matchLabels").or(spec["podSelector"].get("matchLabels"));
+        let selector = selector.unwrap_or(&spec["selector"]);
+        assert_ne!(selector["app.kubernetes.io/name"], labels["app.kubernetes.io/name"], "{key}");
+    }
+    assert!(objects.contains_key("PodDisruptionBudget/podlayer/podlayer-azure"));
+    let one = template(&on(json!({"azure": {"replicas": 1}})));
+    assert!(!one.contains_key("PodDisruptionBudget/podlayer/podlayer-azure"), "it would block every drain");
+}
+
+#[test]
+fn calls_come_from_whom_one_says_and_go_to_azure_devops() {
+    let from = json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]);
+    let ca = json!({"azure": {"callsFrom": from, "callbackHosts": ["tfs.example.com"], "callbackCA": {"configMap": "ours"}}});
+    let objects = template(&on(ca));
+    let policy = &objects["NetworkPolicy/podlayer/podlayer-azure"]["spec"];
+    assert_eq!(policy["ingress"][0], json!({"ports": [{"port": "azure", "protocol": "TCP"}], "from": from}));
+    let ports: Vec<&Value> =
+        policy["egress"][0]["ports"].as_array().unwrap().iter().map(|port| &port["port"]).collect();
+    assert_eq!(ports, [443, 6443, 8443, 16443]);
+    let pod = &objects["Deployment/podlayer/podlayer-azure"]["spec"]["template"]["spec"];
+    let arguments = pod["containers"][0]["args"].to_string();
+    assert!(arguments.contains("--callback-hosts=tfs.example.com"), "{arguments}");
+    assert!(arguments.contains("--callback-ca=/etc/podlayer/callback-ca/ca.crt"), "{arguments}");
+    assert_eq!(pod["volumes"], json!([{"name": "callback-ca", "configMap": {"name": "ours"}}]));
+}
+
+#[test]
+fn values_that_would_not_work_are_refused_with_what_to_write() {
+    for (more, wanted) in [
+        (json!({"namespaces": []}), "azure.namespaces: name the namespaces whose pools are served"),
+        (json!({"namespaces": ["podlayer"]}), "azure.namespaces: podlayer is left alone by podlayer"),
+        (json!({"namespaces": ["kube-system"]}), "azure.namespaces: kube-system is left alone by podlayer"),
+        (json!({"defaultPool": "other/linux"}), "azure.defaultPool: other/linux is in a namespace that isn't served"),
+        (json!({"defaultPool": "linux"}), "/azure/defaultPool"),
+        (json!({"secret": "x"}), "secret"),
+        (json!({"service": {"type": "LoadBalancer"}}), "type"),
+        (
+            json!({"imageBuilds": [{"namespace": "other", "pool": "linux", "replicas": 1, "serviceAccount": "agents"}]}),
+            "azure.imageBuilds: other is no namespace of azure.namespaces",
+        ),
+        (json!({"imageBuilds": [{"namespace": "ci", "pool": "linux"}]}), "/azure/imageBuilds/0"),
+    ] {
+        let output = template_text(&on(json!({"azure": more.clone()})));
+        assert!(!output.ok, "{more} was let through");
+        assert!(output.stderr.contains(wanted), "{wanted} is not in: {}", output.stderr);
+    }
+}
+
+#[test]
+fn the_endpoint_may_do_what_it_needs_and_an_agent_that_builds_images_just_that() {
+    let plane = ControlPlane::shared();
+    let (ci, other) = (plane.namespace("ci"), plane.namespace("other"));
+    let builds = json!([{"namespace": ci, "pool": "linux", "replicas": 2, "serviceAccount": "agents"}]);
+    let azure = json!({"enabled": true, "namespaces": [ci], "imageBuilds": builds});
+    let release = Release::install(json!({"azure": azure}));
+    let may = |account: &str, verb: &str, what: &str, namespace: &str| {
+        let user = format!("--as=system:serviceaccount:{account}");
+        let (what, subresource) = what.split_once('#').unwrap_or((what, ""));
+        let mut arguments = vec!["auth", "can-i", verb, what, "-n", namespace, &user];
+        let subresource = format!("--subresource={subresource}");
+        if subresource.len() > "--subresource=".len() {
+            arguments.push(&subresource);
+        }
+        plane.kubectl(&arguments).stdout.trim() == "yes"
+    };
+    let endpoint = format!("{}:podlayer-azure", release.own);
+    for (verb, what, is_allowed) in [
+        ("create", "pods", true),
+        ("delete", "pods", true),
+        ("get", "secrets", true),
+        ("create", "secrets", true),
+        ("watch", "agentpools.podlayer.dev", true),
+        ("update", "leases.coordination.k8s.io", true),
+        ("list", "secrets", false),
+        ("update", "secrets", false),
+        ("patch", "pods", false),
+        ("update", "agentpools.podlayer.dev", false),
+        ("create", "pods/linux-buildkit-0#exec", false),
+        ("get", "configmaps", false),
+    ] {
+        assert_eq!(may(&endpoint, verb, what, &ci), is_allowed, "{verb} {what}");
+        assert!(!may(&endpoint, verb, what, &other), "{verb} {what} elsewhere");
+    }
+    let agent = format!("{ci}:agents");
+    for (verb, what, is_allowed) in [
+        ("list", "pods", true),
+        ("get", "pods", true),
+        ("create", "pods/linux-buildkit-0#exec", true),
+        ("create", "pods/linux-buildkit-1#exec", true),
+        ("create", "pods/linux-buildkit-2#exec", false),
+        ("create", "pods/an-agent#exec", false),
+        ("create", "pods", false),
+        ("delete", "pods", false),
+        ("get", "secrets", false),
+    ] {
+        assert_eq!(may(&agent, verb, what, &ci), is_allowed, "{verb} {what}");
+    }
+    assert!(!may(&format!("{}:podlayer", release.own), "get", "secrets", &ci), "the webhook has nothing of it");
+    release.uninstall();
+    assert_eq!(release.left(), Vec::<String>::new());
+}

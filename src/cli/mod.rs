@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, wiring only.
 
+mod azure;
 mod callers;
 mod certs;
 mod cluster;
@@ -59,6 +60,8 @@ enum Command {
     Controller(Box<controller::Args>),
     /// Show pools, and why they have the size that they have.
     Pools(pools::Args),
+    /// Agents for Azure Pipelines.
+    Azure(azure::Args),
     /// Show on loopback what podlayer does, without a cluster.
     Demo(demo::Args),
     /// Print a Pod, Job, CronJob or pod template as podlayer would make it.
@@ -120,6 +123,7 @@ impl Cli {
             Command::Webhook(args) => webhook::run(*args),
             Command::Controller(args) => controller::run(*args),
             Command::Pools(args) => pools::run(args),
+            Command::Azure(args) => azure::run(args),
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Explain(args) => explain::run(&args),

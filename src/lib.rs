@@ -15,8 +15,8 @@
 //! one direction only (`tests/arrows.rs` reads the `use` lines):
 //!
 //! value ← yaml ← schema ← merge ← diff ← presets ← layers ← admission; `server`, `certs`, `telemetry`, `cluster`
-//! and `doctor` are the rim; `pool` sizes agents and headroom beside it, `azure` serves them to Azure Pipelines; `cli` wires
-//! them.
+//! and `doctor` are the rim; `pool` sizes agents and headroom beside it; `azure` answers Azure
+//! Pipelines; `cli` wires them.
 
 pub mod admission;
 pub mod azure;

@@ -62,6 +62,8 @@ enum Command {
     Azure(azure::Args),
     /// Show pools, and why they have the size that they have.
     Pools(pools::Args),
+    /// Agents for Azure Pipelines.
+    Azure(azure::Args),
     /// Show on loopback what podlayer does, without a cluster.
     Demo(demo::Args),
     /// Print a Pod, Job, CronJob or pod template as podlayer would make it.
@@ -124,6 +126,7 @@ impl Cli {
             Command::Controller(args) => controller::run(*args),
             Command::Azure(args) => azure::run(args),
             Command::Pools(args) => pools::run(args),
+            Command::Azure(args) => azure::run(args),
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Explain(args) => explain::run(&args),

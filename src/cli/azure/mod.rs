@@ -1,4 +1,7 @@
+//! `podlayer azure`: agents for Azure Pipelines.
+
 mod register;
+mod serve;
 mod setup;
 mod unregister;
 
@@ -16,6 +19,8 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Answer the calls of Azure Pipelines for agents.
+    Serve(Box<serve::Args>),
     /// Install what a pool needs, and make it reachable.
     Setup(Box<setup::Args>),
     /// Register the endpoint and a pool with Azure DevOps.
@@ -27,6 +32,7 @@ enum Command {
 /// Runs `azure`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     match args.command {
+        Command::Serve(args) => serve::run(*args),
         Command::Setup(args) => setup::run(*args),
         Command::Register(args) => register::run(*args),
         Command::Unregister(args) => unregister::run(args),

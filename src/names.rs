@@ -47,14 +47,14 @@ pub const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 /// The PriorityClass of placeholders, unless told otherwise.
 pub const HEADROOM_PRIORITY_CLASS: &str = "podlayer-headroom";
+/// The image of placeholders, unless told otherwise: it waits and needs nothing.
+pub const PLACEHOLDER_IMAGE: &str = "registry.k8s.io/pause:3.10";
 /// The Secret with which Azure Pipelines signs, unless told otherwise: that of k8s-poolprovider.
 pub const AZURE_SECRET: &str = "azurepipelines";
 /// The namespace of agents, unless told otherwise: that of k8s-poolprovider.
 pub const AZURE_NAMESPACE: &str = "azuredevops";
 /// What the chart podlayer-ingress makes: Ingress or Gateway and routes, and the Certificate.
 pub const AZURE_INGRESS: &str = "podlayer-azure";
-/// The Deployment of `podlayer azure serve`.
-pub const AZURE_DEPLOYMENT: &str = "podlayer-azure";
 /// Its Service, unless told otherwise: that of k8s-poolprovider.
 pub const AZURE_SERVICE: &str = "azure-pipelines-pool";
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kube::Client;
 use serde_json::Value as Json;
 
-use super::{object::Object, report::CliError};
+use super::{object::Object, report::CliError, start};
 use crate::{admission::Policy, cluster, explain, layers::Snapshot, names};
 
 /// The flags of kubectl that say which cluster.
@@ -43,11 +43,7 @@ impl ClusterArgs {
     /// # Errors
     /// No cluster, or what the task says.
     pub(super) fn with<T>(&self, task: impl AsyncFnOnce(Client) -> Result<T, CliError>) -> Result<T, CliError> {
-        // kube asks for the process's default; only an embedding program could have set another, and none embeds this.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| CliError::because("failed to start the runtime", error))?;
-        runtime.block_on(async {
+        start::ask(async {
             let client = cluster::client(self.kubeconfig.as_deref(), self.context.as_deref()).await;
             task(client.map_err(|error| CliError::because("failed to reach the cluster", error))?).await
         })

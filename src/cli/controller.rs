@@ -7,16 +7,14 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{
     policy::PolicyArgs,
     report::{CliError, Outcome},
+    start::{self, LogArgs},
 };
 use crate::{
     cluster::{self, Watched},
     names,
     pool::{self, Leadership, World},
     server::{self, Drain, Limits, Readiness},
-    telemetry::{
-        Metrics,
-        log::{self, Format},
-    },
+    telemetry::Metrics,
 };
 
 /// Flags of `controller`.
@@ -41,30 +39,24 @@ pub(super) struct Args {
     /// The PriorityClass of placeholders; job pods must have a higher one.
     #[arg(long, value_name = "NAME", default_value = names::HEADROOM_PRIORITY_CLASS)]
     headroom_priority_class: String,
+    /// The image of placeholders, which waits and needs nothing; for clusters that pull from a mirror.
+    #[arg(long, value_name = "IMAGE", default_value = names::PLACEHOLDER_IMAGE)]
+    placeholder_image: String,
     /// How long a new leader deletes nothing.
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     settle_seconds: u32,
     /// What this process calls itself in the Lease; else HOSTNAME.
     #[arg(long, value_name = "NAME", env = "HOSTNAME", default_value = "podlayer-controller")]
     identity: String,
-    /// How the log is written: text or json.
-    #[arg(long, value_name = "FORMAT", default_value = "text", env = "PODLAYER_LOG_FORMAT")]
-    log_format: Format,
-    /// What is logged, such as debug or "info,podlayer::pool=debug"; else RUST_LOG, else info.
-    #[arg(long, value_name = "FILTER")]
-    log_filter: Option<String>,
+    #[command(flatten)]
+    log: LogArgs,
     #[command(flatten)]
     policy: PolicyArgs,
 }
 
 /// Runs `controller`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
-    log::init(args.log_format, args.log_filter.as_deref())
-        .map_err(|error| CliError::because("failed to start the log", error))?;
-    // As in `webhook`: kube asks for the process's default.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| CliError::because("failed to start the runtime", error))?.block_on(serve(args))
+    start::serve(&args.log.clone(), serve(args))
 }
 
 async fn serve(args: Args) -> Result<Outcome, CliError> {
@@ -74,11 +66,11 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
         layer_namespaces,
         admin_addr,
         headroom_priority_class,
+        placeholder_image,
         settle_seconds,
         identity,
         policy,
-        log_format: _,
-        log_filter: _,
+        log: _,
     } = args;
     let policy = Arc::new(policy.policy());
     let namespaces = if pool_namespaces.is_empty() { vec![policy.own_namespace.clone()] } else { pool_namespaces };
@@ -104,7 +96,7 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
         policy: policy.clone(),
         leading: leading.clone(),
         settle: SignedDuration::from_secs(settle_seconds.into()),
-        priority_class: headroom_priority_class,
+        placeholders: pool::Placeholders { priority_class: headroom_priority_class, image: placeholder_image },
         metrics: pool_metrics.clone(),
         recorder: Recorder::new(client.clone(), reporter),
     });
@@ -119,6 +111,7 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
         // The webhook tells of those.
         expected: Vec::new(),
         last_good: names::LAST_GOOD.to_owned(),
+        reads_only: true,
     };
     tasks.spawn(async move {
         cluster::watch_layers(layer_client, layers, watched, layer_metrics).await;
@@ -129,7 +122,7 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
         pool::run(running, namespaces).await;
         early("the watch of the pools")
     });
-    let leadership = Leadership::new(client, &policy.own_namespace, identity);
+    let leadership = Leadership::new(client, &policy.own_namespace, identity, world.clone());
     let candidate = leadership.clone();
     let ready = all_listed.clone();
     tasks.spawn(async move {

@@ -17,6 +17,7 @@ use super::{
     loopback::Loopback,
     object::Object,
     report::{CliError, Outcome, note, print},
+    start,
 };
 use crate::{
     admission::{Policy, handler::Handler, trace},
@@ -50,8 +51,7 @@ const NAMESPACE: &str = "ci";
 
 /// Runs `demo`.
 pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| CliError::because("failed to start the runtime", error))?.block_on(show(args.keep))
+    start::show(show(args.keep))
 }
 
 async fn show(keep: bool) -> Result<Outcome, CliError> {

@@ -2,7 +2,10 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
 
-use super::report::{CliError, Outcome, print};
+use super::{
+    report::{CliError, Outcome, print},
+    start,
+};
 use crate::{
     cluster,
     doctor::{Ask, Finding, Severity, examine},
@@ -47,11 +50,7 @@ enum Output {
 
 /// Runs `doctor`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
-    // kube asks for the process's default; see `webhook`.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CliError::because("failed to start the runtime", error))?;
-    let findings = runtime.block_on(async {
+    let findings = start::ask(async {
         let client = cluster::client(args.kubeconfig.as_deref(), None).await;
         let client = client.map_err(|error| CliError::because("failed to reach the cluster", error))?;
         let ask = Ask {

@@ -31,6 +31,7 @@ impl LayerArgs {
             namespaces: self.layer_namespaces.into_iter().filter(blank).collect(),
             expected: self.expect_layers.into_iter().filter(blank).collect(),
             last_good: self.last_good,
+            reads_only: false,
         }
     }
 

@@ -26,6 +26,7 @@ mod presets;
 mod recorded;
 mod render;
 mod report;
+mod start;
 mod webhook;
 mod webhook_tls;
 

@@ -2,7 +2,10 @@ use std::{path::PathBuf, time::Duration};
 
 use kube::{Api, Client, api::ListParams};
 
-use super::report::{CliError, Outcome, print};
+use super::{
+    report::{CliError, Outcome, print},
+    start,
+};
 use crate::{
     cluster,
     pool::api::{AgentPool, condition},
@@ -36,9 +39,7 @@ pub(super) struct Args {
 
 /// Runs `pools`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| CliError::because("failed to start the runtime", error))?.block_on(show(args))
+    start::ask(show(args))
 }
 
 async fn show(args: Args) -> Result<Outcome, CliError> {

@@ -11,6 +11,7 @@ use super::{
     layers_page,
     policy::PolicyArgs,
     report::{CliError, Outcome},
+    start::{self, LogArgs},
     webhook_tls::TlsArgs,
 };
 use crate::{
@@ -18,10 +19,7 @@ use crate::{
     cluster::{self, Watched},
     names,
     server::{self, Drain, Limits, Readiness},
-    telemetry::{
-        Metrics,
-        log::{self, Format},
-    },
+    telemetry::Metrics,
 };
 
 /// Flags of `webhook`.
@@ -42,12 +40,8 @@ pub(super) struct Args {
     /// Address of probes and metrics (plain HTTP).
     #[arg(long, value_name = "ADDR", default_value_t = SocketAddr::from(([0, 0, 0, 0], names::PORT_ADMIN)))]
     admin_addr: SocketAddr,
-    /// How the log is written: text or json.
-    #[arg(long, value_name = "FORMAT", default_value = "text", env = "PODLAYER_LOG_FORMAT")]
-    log_format: Format,
-    /// What is logged, such as debug or "info,podlayer::server=debug"; else RUST_LOG, else info.
-    #[arg(long, value_name = "FILTER")]
-    log_filter: Option<String>,
+    #[command(flatten)]
+    log: LogArgs,
     #[command(flatten)]
     tls: TlsArgs,
     #[command(flatten)]
@@ -60,12 +54,7 @@ pub(super) struct Args {
 
 /// Runs `webhook`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
-    log::init(args.log_format, args.log_filter.as_deref())
-        .map_err(|error| CliError::because("failed to start the log", error))?;
-    // kube asks for the process's default; only an embedding program could have set another, and none embeds this.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| CliError::because("failed to start the runtime", error))?.block_on(serve(args))
+    start::serve(&args.log.clone(), serve(args))
 }
 
 async fn serve(args: Args) -> Result<Outcome, CliError> {

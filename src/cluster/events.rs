@@ -64,7 +64,7 @@ pub(super) struct Subject {
 /// Writes Events one after another, beside everything else. That one can't be written never matters: the log and the
 /// metrics say the same.
 #[derive(Clone, Debug)]
-pub(super) struct Events(mpsc::Sender<Event>);
+pub(super) struct Events(Option<mpsc::Sender<Event>>);
 
 impl Events {
     pub(super) fn start(client: Client) -> Self {
@@ -83,12 +83,18 @@ impl Events {
                 sleep(PAUSE).await;
             }
         });
-        Self(sender)
+        Self(Some(sender))
+    }
+
+    /// Writes none.
+    pub(super) fn none() -> Self {
+        Self(None)
     }
 
     /// Tells something about one version of a layer's ConfigMap; again tells it only once.
     pub(super) fn tell(&self, about: &Subject, reason: Reason, note: &str) {
-        if self.0.try_send(event(about, reason, note, Timestamp::now())).is_err() {
+        let Some(sender) = &self.0 else { return };
+        if sender.try_send(event(about, reason, note, Timestamp::now())).is_err() {
             tracing::debug!("too many Events at once, one is left out");
         }
     }

@@ -47,6 +47,8 @@ pub struct Layers {
     pub expected: Vec<String>,
     /// The ConfigMap of the own namespace that keeps last good versions.
     pub last_good: String,
+    /// Whether others tell people of bad layers and keep their last good versions: then nothing is written here.
+    pub reads_only: bool,
 }
 
 impl Watched {
@@ -72,7 +74,7 @@ impl Watched {
 /// growing pauses; meanwhile the last snapshot stays in force.
 pub async fn watch_layers(client: Client, layers: Layers, watched: Watched, metrics: Metrics) {
     openapi::extend_schema(&client).await;
-    let Layers { own_namespace, namespaces: more, expected, last_good } = layers;
+    let Layers { own_namespace, namespaces: more, expected, last_good, reads_only } = layers;
     let mut namespaces = vec![own_namespace.clone()];
     namespaces.extend(more.into_iter().filter(|namespace| *namespace != own_namespace));
     let streams = namespaces.iter().map(|namespace| {
@@ -86,7 +88,8 @@ pub async fn watch_layers(client: Client, layers: Layers, watched: Watched, metr
     let (wanted, keep) = watch::channel(Wanted::default());
     let (found, mut kept) = mpsc::channel(1);
     let (unfit, mut too_large) = watch::channel(BTreeSet::new());
-    let mut desk = Desk::new(own_namespace, expected, Events::start(client), metrics);
+    let told = if reads_only { Events::none() } else { Events::start(client) };
+    let mut desk = Desk::new(own_namespace, expected, told, metrics);
     let mut unlisted: HashSet<String> = namespaces.into_iter().collect();
     loop {
         let whole = tokio::select! {
@@ -117,7 +120,9 @@ pub async fn watch_layers(client: Client, layers: Layers, watched: Watched, metr
             *before = now;
             new
         });
-        if let Some(store) = store {
+        if let Some(store) = store
+            && !reads_only
+        {
             tokio::spawn(store.keep(keep.clone(), found.clone(), unfit.clone()));
         }
         let standings = desk.book.standings();

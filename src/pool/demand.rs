@@ -44,7 +44,7 @@ async fn demand(State(shared): State<Arc<Shared>>, Path(key): Path<world::Key>) 
     let unknown = |text: &str| (StatusCode::SERVICE_UNAVAILABLE, format!("{text}\n")).into_response();
     match shared.world.view(&key.0) {
         View::Unsynced => return unknown("not everything was listed yet: ask again"),
-        View::Stale => return unknown("a watch failed: what is known may be old, ask again"),
+        View::Stale => return unknown("the API server is not heard: what is known may be old, ask again"),
         View::Fresh => {}
     }
     let Some(pool) = shared.world.pool(&key) else {

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -11,6 +11,7 @@ use kube::{
 };
 use tokio::{sync::watch, time::Instant};
 
+use super::World;
 use crate::names;
 
 /// How long a Lease holds without being renewed; Kubernetes' own controllers have 15 s, 10 s and 2 s too.
@@ -36,12 +37,13 @@ pub enum LeaseError {
 pub struct Leadership {
     api: Api<Lease>,
     identity: String,
+    world: Arc<World>,
 }
 
 impl Leadership {
-    /// Of the controllers in this namespace.
-    pub fn new(client: Client, namespace: &str, identity: String) -> Self {
-        Self { api: Api::namespaced(client, namespace), identity }
+    /// Of the controllers in this namespace. The world is told whenever the API server answers.
+    pub fn new(client: Client, namespace: &str, identity: String, world: Arc<World>) -> Self {
+        Self { api: Api::namespaced(client, namespace), identity, world }
     }
 
     /// Waits until it has the Lease, says since when it leads, and keeps it until it is lost; then whoever runs this must
@@ -59,11 +61,12 @@ impl Leadership {
             let left = GIVES_UP.saturating_sub(renewed.elapsed());
             let error = match tokio::time::timeout(left, self.write(Some(&lease), &self.identity)).await {
                 Ok(Ok(next)) => {
+                    self.world.heard();
                     (lease, renewed) = (next, Instant::now());
                     continue;
                 }
                 Ok(Err(error)) => error,
-                Err(_) => kube::Error::Service("no answer in time".into()),
+                Err(_) => silent(),
             };
             // Somebody may have written it: the next try needs its newest version, and its holder.
             if let Ok(Ok(Some(found))) = tokio::time::timeout(left, self.api.get_opt(names::LEASE)).await {
@@ -95,7 +98,12 @@ impl Leadership {
         // By our own clock: since when the Lease has stood as it stands.
         let mut standing: Option<(Option<String>, Instant)> = None;
         loop {
-            let taken = match self.api.get_opt(names::LEASE).await {
+            // Bounded, or a silent API server would be waited for while what is known of it grows old.
+            let found = tokio::time::timeout(GIVES_UP, self.api.get_opt(names::LEASE)).await;
+            if matches!(found, Ok(Ok(_))) {
+                self.world.heard();
+            }
+            let taken = match found.unwrap_or_else(|_| Err(silent())) {
                 Ok(None) => self.write(None, &self.identity).await,
                 Ok(Some(lease)) => {
                     let version = lease.metadata.resource_version.clone();
@@ -134,10 +142,10 @@ impl Leadership {
             renew_time: now,
             ..LeaseSpec::default()
         };
-        let metadata = ObjectMeta {
-            name: Some(names::LEASE.into()),
-            resource_version: seen.and_then(|lease| lease.metadata.resource_version.clone()),
-            ..ObjectMeta::default()
+        // Labels and annotations are whoever's who made it.
+        let metadata = match seen {
+            Some(lease) => lease.metadata.clone(),
+            None => ObjectMeta { name: Some(names::LEASE.into()), ..ObjectMeta::default() },
         };
         let lease = Lease { metadata, spec: Some(spec) };
         match seen {
@@ -145,6 +153,10 @@ impl Leadership {
             None => self.api.create(&PostParams::default(), &lease).await,
         }
     }
+}
+
+fn silent() -> kube::Error {
+    kube::Error::Service("no answer in time".into())
 }
 
 fn holder(lease: &Lease) -> &str {

@@ -25,5 +25,6 @@ mod world;
 
 pub use controller::run;
 pub use lease::{Leadership, LeaseError};
+pub use shape::Placeholders;
 pub use task::Shared;
 pub use world::{Key, Source, World};

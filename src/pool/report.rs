@@ -160,7 +160,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::pool::size::{Counts, Limited};
+    use crate::pool::size::{Counts, Degraded, Limited};
 
     fn pool(managed: &Value) -> AgentPool {
         let spec = json!({"mode": "Observe", "jobSelector": {"matchLabels": {"a": "b"}}, "max": 1});
@@ -171,6 +171,45 @@ mod tests {
 
     fn of<'s>(status: &'s AgentPoolStatus, kind: &str) -> &'s Condition {
         status.conditions.iter().find(|condition| condition.kind == kind).unwrap()
+    }
+
+    #[test]
+    fn every_condition_and_reason_is_in_the_documentation() {
+        let page = include_str!("../../docs/pools.md");
+        let documented = |word: &str| assert!(page.contains(&format!("`{word}`")), "{word} isn't in docs/pools.md");
+        let limits = [
+            Limited::AtMax,
+            Limited::AtMin,
+            Limited::Backoff,
+            Limited::BusyProtected,
+            Limited::MaxPending,
+            Limited::QuotaExceeded,
+            Limited::RateLimited,
+            Limited::Unschedulable,
+        ];
+        let holds = [Hold::CacheUnsynced, Hold::ClockStep, Hold::NewLeader, Hold::Paused, Hold::SignalStale];
+        let degraded = [
+            Degraded::ImageError,
+            Degraded::InvalidSchedule(String::new()),
+            Degraded::InvalidTemplate(String::new()),
+            Degraded::NoSample,
+            Degraded::StartFailures,
+        ];
+        limits.iter().for_each(|limited| documented(limited.reason()));
+        holds.iter().for_each(|hold| documented(hold.reason()));
+        degraded.iter().for_each(|degraded| documented(degraded.reason()));
+        // The words of a pool that nothing is wrong with, and of one that is all wrong.
+        let wanting = Decision { desired: 1, ..Decision::default() };
+        let manager = |name: &str| json!({"manager": name, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}});
+        let mut other = pool(&json!([manager("a"), manager("b")]));
+        other.spec.paused = Some(true);
+        for (pool, decision) in [(pool(&json!([])), Decision::default()), (other, wanting)] {
+            let status = status(&pool, &decision, &AgentPoolStatus::default(), Timestamp::UNIX_EPOCH);
+            for condition in status.conditions {
+                documented(&condition.kind);
+                documented(&condition.reason);
+            }
+        }
     }
 
     #[test]

@@ -17,9 +17,6 @@ use crate::{
     names,
 };
 
-/// The image of placeholders: it waits and needs nothing.
-const PAUSE: &str = "registry.k8s.io/pause:3.10";
-
 /// What of a job pod's spec decides where it can run, and so what its placeholder has too.
 const PLACING: &[&str] = &[
     "affinity",
@@ -32,6 +29,15 @@ const PLACING: &[&str] = &[
     "tolerations",
     "topologySpreadConstraints",
 ];
+
+/// What all placeholders have, whatever their pool.
+#[derive(Clone, Debug)]
+pub struct Placeholders {
+    /// Their PriorityClass.
+    pub priority_class: String,
+    /// Their image: it waits and needs nothing.
+    pub image: String,
+}
 
 /// A pod without a name, and the version of the template that it comes from.
 #[derive(Clone, Debug)]
@@ -68,7 +74,7 @@ pub fn shape(
     newest: Option<&Pod>,
     snapshot: &Snapshot,
     policy: &Policy,
-    priority_class: &str,
+    placeholders: &Placeholders,
 ) -> Result<Shape, ShapeError> {
     let spec = &pool.spec;
     if spec.mode == Mode::Agents {
@@ -88,7 +94,7 @@ pub fn shape(
     };
     let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
     let decided = decided(job_pod, namespace, snapshot, policy)?;
-    let mut shape = placeholder(pool, &decided, priority_class);
+    let mut shape = placeholder(pool, &decided, placeholders);
     shape.rotates = from_template;
     Ok(shape)
 }
@@ -140,13 +146,13 @@ pub fn agent(pool: &AgentPool) -> Result<Shape, ShapeError> {
     Ok(finish(pool, names::POOL_KIND_AGENT, labels, &annotations, spec))
 }
 
-fn placeholder(pool: &AgentPool, job_pod: &Value, priority_class: &str) -> Shape {
+fn placeholder(pool: &AgentPool, job_pod: &Value, all: &Placeholders) -> Shape {
     let of = |key: &str| job_pod["spec"][key].as_array().cloned().unwrap_or_default();
     let sidecars = of("initContainers").into_iter().filter(|container| container["restartPolicy"] == "Always");
     let hold = |(number, container): (usize, Value)| {
         let resources = container.get("resources").cloned().unwrap_or_else(|| json!({}));
         json!({
-            "name": format!("hold-{number}"), "image": PAUSE, "resources": resources,
+            "name": format!("hold-{number}"), "image": all.image, "resources": resources,
             "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
                                 "readOnlyRootFilesystem": true},
         })
@@ -162,7 +168,7 @@ fn placeholder(pool: &AgentPool, job_pod: &Value, priority_class: &str) -> Shape
     let image = |(number, image): (usize, &super::api::PoolImage)| json!({"name": format!("image-{number}"), "image": {"reference": image.image, "pullPolicy": "IfNotPresent"}});
     let volumes: Vec<Value> = pool.spec.images.iter().enumerate().map(image).collect();
     let mut fixed = json!({
-        "containers": containers, "priorityClassName": priority_class, "terminationGracePeriodSeconds": 0,
+        "containers": containers, "priorityClassName": all.priority_class, "terminationGracePeriodSeconds": 0,
         "automountServiceAccountToken": false, "enableServiceLinks": false,
         "securityContext": {"runAsNonRoot": true, "runAsUser": 65535, "seccompProfile": {"type": "RuntimeDefault"}},
     });
@@ -225,6 +231,10 @@ mod tests {
         book.snapshot().unwrap()
     }
 
+    fn low() -> Placeholders {
+        Placeholders { priority_class: "low".into(), image: "mirror.example.com/pause:3".into() }
+    }
+
     #[test]
     fn a_placeholder_has_what_the_layers_give_the_job_pod_and_runs_nothing_of_it() {
         let pool = pool(&json!({"mode": "Headroom", "jobSelector": {"matchLabels": {"a": "b"}}, "max": 3,
@@ -236,7 +246,7 @@ mod tests {
                                         {"name": "i", "image": "i"}],
                      "containers": [{"name": "main", "image": "secret/image", "command": ["x"], "env": [{"name": "T", "value": "v"}]}]}});
         let job: Pod = serde_json::from_value(job).unwrap();
-        let shape = shape(&pool, Some(&job), &layers(), &Policy::default(), "low").unwrap();
+        let shape = shape(&pool, Some(&job), &layers(), &Policy::default(), &low()).unwrap();
         let (spec, labels) = (&shape.pod["spec"], &shape.pod["metadata"]["labels"]);
         assert_eq!(spec["nodeSelector"], json!({"pool": "ci"}));
         assert_eq!(spec["tolerations"][0]["key"], "gpu");
@@ -245,6 +255,7 @@ mod tests {
         assert_eq!(spec["containers"].as_array().unwrap().len(), 2);
         assert_eq!((&spec["priorityClassName"], &spec["nodeName"]), (&json!("low"), &Value::Null));
         assert_eq!(spec["volumes"][0]["image"]["reference"], "tools:1");
+        assert_eq!(spec["containers"][0]["image"], "mirror.example.com/pause:3");
         assert!(labels.get(names::ENABLED).is_none() && labels.get("a").is_none());
         assert!(!shape.pod.to_string().contains("secret/image") && !shape.rotates);
     }
@@ -255,7 +266,7 @@ mod tests {
                               "spec": {"containers": [{"name": "agent", "image": "old"}]}});
         let mut spec = json!({"mode": "Agents", "jobSelector": {"matchLabels": {"a": "b"}}, "max": 3, "template": template,
                               "images": [{"name": "agent", "image": "new"}], "busy": {"source": "PodPhase"}});
-        let make = |spec: &Value| shape(&pool(spec), None, &Snapshot::default(), &Policy::default(), "low");
+        let make = |spec: &Value| shape(&pool(spec), None, &Snapshot::default(), &Policy::default(), &low());
         let first = make(&spec).unwrap();
         let metadata = &first.pod["metadata"];
         assert_eq!(metadata["labels"]["podlayer.dev/enabled"], "true");
@@ -277,7 +288,7 @@ mod tests {
             let template = json!({"spec": {"containers": [{"name": "agent", "image": "a"}]}});
             let spec = json!({"mode": "Agents", "jobSelector": {"matchLabels": {"a": "b"}}, "max": 3,
                               "template": template, "busy": busy, "protection": protection});
-            let shape = shape(&pool(&spec), None, &Snapshot::default(), &Policy::default(), "low").unwrap();
+            let shape = shape(&pool(&spec), None, &Snapshot::default(), &Policy::default(), &low()).unwrap();
             shape.pod["metadata"]["annotations"].clone()
         };
         let kept = json!({names::SAFE_TO_EVICT: "false", names::DO_NOT_DISRUPT: "true"});
@@ -292,7 +303,7 @@ mod tests {
             {"name": "agent", "image": "a", "lifecycle": {"preStop": {"exec": {"command": ["drain"]}}}}]});
         let pool = pool(&json!({"mode": "Agents", "jobSelector": {"matchLabels": {"a": "b"}}, "max": 3,
                                 "template": {"spec": spec}}));
-        let shape = shape(&pool, None, &Snapshot::default(), &Policy::default(), "low").unwrap();
+        let shape = shape(&pool, None, &Snapshot::default(), &Policy::default(), &low()).unwrap();
         assert_eq!(shape.pod["spec"], spec);
     }
 }

@@ -21,7 +21,7 @@ use super::{
     core::{Action, Core, Outcome, Seen},
     observe::{newest, observe},
     report,
-    shape::{Shape, ShapeError, shape},
+    shape::{Placeholders, Shape, ShapeError, shape},
     size::{Decision, Shapeless, View},
     world::{Key, World},
 };
@@ -56,8 +56,8 @@ pub struct Shared {
     pub leading: watch::Receiver<Option<Timestamp>>,
     /// How long a new leader deletes nothing.
     pub settle: SignedDuration,
-    /// The PriorityClass of placeholders.
-    pub priority_class: String,
+    /// What all placeholders have.
+    pub placeholders: Placeholders,
     /// Counts.
     pub metrics: PoolMetrics,
     /// Events.
@@ -87,7 +87,7 @@ impl Shared {
         let made = match &snapshot {
             Some(snapshot) => {
                 let sample = newest(&pool.spec, pods.iter().map(AsRef::as_ref));
-                shape(pool, sample, snapshot, &self.policy, &self.priority_class)
+                shape(pool, sample, snapshot, &self.policy, &self.placeholders)
             }
             None => Err(ShapeError::NoSample),
         };

@@ -1,12 +1,17 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::Notify;
 
 use super::{api::AgentPool, size::View};
+
+/// After how long without an answer of the API server what is known may be old: a watch whose connection leads nowhere
+/// says nothing, as one does that has nothing to say. As long as a Lease holds.
+const SILENT: Duration = Duration::from_secs(15);
 
 /// A pool: its namespace and name.
 pub type Key = (String, String);
@@ -27,6 +32,8 @@ struct Inner {
     stray: BTreeSet<Key>,
     unlisted: HashSet<Source>,
     failing: HashSet<Source>,
+    /// When the API server answered last.
+    heard: Option<Instant>,
 }
 
 /// Something that is watched.
@@ -114,6 +121,11 @@ impl World {
         }
     }
 
+    /// The API server answered something just now.
+    pub fn heard(&self) {
+        self.lock().heard = Some(Instant::now());
+    }
+
     /// The watches that failed and haven't been heard of since.
     pub fn failed(&self) -> Vec<Source> {
         self.lock().failing.iter().cloned().collect()
@@ -178,9 +190,10 @@ impl World {
         let of = |sources: &HashSet<Source>| {
             sources.iter().any(|source| matches!(source, Source::Pods(n) | Source::Pools(n) if n == namespace))
         };
+        let silent = inner.heard.is_some_and(|at| at.elapsed() > SILENT);
         if of(&inner.unlisted) {
             View::Unsynced
-        } else if of(&inner.failing) {
+        } else if silent || of(&inner.failing) {
             View::Stale
         } else {
             View::Fresh

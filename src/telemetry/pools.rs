@@ -146,3 +146,33 @@ impl EncodeLabelSet for Labels {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn every_metric_of_pools_is_documented_and_every_documented_one_exists() {
+        let (metrics, pools) = Metrics::with_pools();
+        pools.decided(&("ci".into(), "linux".into()), &PoolNumbers::default(), Duration::ZERO);
+        for verb in ["apply", "create", "delete", "patch", "status"] {
+            pools.wrote(verb);
+        }
+        let text = metrics.text();
+        let typed = text.lines().filter_map(|line| line.strip_prefix("# TYPE podlayer_pool_"));
+        let mut exist: Vec<&str> = typed.filter_map(|rest| rest.split(' ').next()).collect();
+        let page = include_str!("../../docs/pools.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `podlayer_pool_"));
+        let mut documented: Vec<&str> = rows.filter_map(|row| row.split(['`', '{']).next()).collect();
+        exist.sort_unstable();
+        documented.sort_unstable();
+        assert_eq!(exist, documented);
+        for line in text.lines().filter(|line| line.starts_with("podlayer_pool_") && !line.contains("_bucket")) {
+            let values = line.split('"').skip(1).step_by(2).filter(|value| !["ci", "linux"].contains(value));
+            for value in values {
+                assert!(page.contains(&format!("`{value}`")), "{value} of {line} isn't in docs/pools.md");
+            }
+        }
+    }
+}

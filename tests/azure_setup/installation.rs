@@ -13,7 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
-    controlplane::{ControlPlane, project_root},
+    controlplane::ControlPlane,
     crds, helm,
     kwok::Kwok,
     program::{Files, Run, SECRET, command, run},
@@ -35,7 +35,6 @@ impl Cluster {
         let plane = ControlPlane::shared();
         Kwok::shared().node(plane, "setup", 64);
         crds::install();
-        plane.apply(&fs::read_to_string(project_root().join("manifests/crd/agentpools.podlayer.dev.yaml")).unwrap());
         plane.apply(
             &json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "test"},
                     "spec": {"controller": "example.com/none"}})
@@ -138,14 +137,15 @@ fn p11_all_of_it_is_installed_on_an_api_server_of_today_and_a_second_run_changes
     assert_eq!(slices["items"][0]["ports"][0]["port"], 8081);
 
     let pool = json!({"apiVersion": "podlayer.dev/v1alpha1", "kind": "AgentPool", "metadata": {"name": "azure"},
-                      "spec": {"mode": "Observe", "max": 1, "jobSelector": {"matchLabels": {"a": "b"}}}});
+                      "spec": {"mode": "Agents", "max": 1, "azure": {"secretName": "azurepipelines"},
+                               "template": {"spec": {"containers": [{"name": "agent", "image": "agent:1"}]}}}});
     let pool = cluster.files.write("pool.json", &pool.to_string());
     let second = cluster.setup(&[&arguments[..], &["--pool-file", &pool]].concat());
     assert_eq!((second.code, second.stderr.as_str()), (0, ""), "{}", second.stdout);
     let there = wanted("was there", "holds it already");
     let there = there.replace("ISN'T THERE, make it (docs/azure-setup.md has one to start from)", "applied");
     assert_eq!(second.stdout, there);
-    assert_eq!(plane.get_json(&["agentpool", "azure", "-n", agents])["spec"]["mode"], "Observe");
+    assert_eq!(plane.get_json(&["agentpool", "azure", "-n", agents])["spec"]["mode"], "Agents");
 
     // The secret is never changed by the way.
     cluster.files.write("secret", "another-secret-0123");

@@ -37,6 +37,10 @@ fn everything_that_it_would_do_is_printed() {
        digest: ''
        repository: registry.example.com/podlayer
        tag: '1'
+     pools:
+       enabled: true
+       namespaces:
+       - azuredevops
 5. look whether there is an AgentPool azuredevops/azure; if not, say so
 6. run: helm upgrade podlayer-ingress charts/podlayer-ingress --install --namespace podlayer --values \
                   podlayer-ingress.values.yaml --timeout 300s --create-namespace

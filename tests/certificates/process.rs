@@ -1,14 +1,10 @@
 //! `podlayer webhook` as a process, with the rights of one account.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    process::{Child, Command, Stdio},
-};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-use crate::controlplane::{ControlPlane, free_port};
+use crate::controlplane::{ControlPlane, free_port, http_get};
 
 /// A running `podlayer webhook`; ended when dropped.
 pub(crate) struct Program {
@@ -38,11 +34,7 @@ impl Program {
     }
 
     pub(crate) fn get(&self, path: &str) -> String {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.admin)) else { return String::new() };
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
-        answer
+        http_get(self.admin, path)
     }
 
     pub(crate) fn log(&self) -> String {

@@ -1,15 +1,25 @@
 //! The chart's part for Azure Pipelines: off by default, with an account of its own that may do what it needs.
 
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+};
+
+use podlayer::azure::SharedSecret;
 use serde_json::{Value, json};
 
 use crate::{
-    controlplane::ControlPlane,
+    controlplane::{ControlPlane, free_port},
     helm::{Release, merge, template, template_text, values},
+    process::Replica,
 };
+
+const SECRET: &str = "a-secret-of-the-tests";
 
 /// Values that turn it on, with more merged in.
 fn on(more: Value) -> Value {
-    let mut all = values(json!({"azure": {"enabled": true, "namespaces": ["ci"]}}));
+    let pools = json!({"enabled": true, "namespaces": ["ci"]});
+    let mut all = values(json!({"azure": {"enabled": true, "namespaces": ["ci"]}, "pools": pools}));
     merge(&mut all, more);
     all
 }
@@ -64,6 +74,7 @@ fn values_that_would_not_work_are_refused_with_what_to_write() {
         (json!({"namespaces": []}), "azure.namespaces: name the namespaces whose pools are served"),
         (json!({"namespaces": ["podlayer"]}), "azure.namespaces: podlayer is left alone by podlayer"),
         (json!({"namespaces": ["kube-system"]}), "azure.namespaces: kube-system is left alone by podlayer"),
+        (json!({"namespaces": ["other"]}), "azure.namespaces: other isn't in pools.namespaces"),
         (json!({"defaultPool": "other/linux"}), "azure.defaultPool: other/linux is in a namespace that isn't served"),
         (json!({"defaultPool": "linux"}), "/azure/defaultPool"),
         (json!({"secret": "x"}), "secret"),
@@ -81,12 +92,19 @@ fn values_that_would_not_work_are_refused_with_what_to_write() {
 }
 
 #[test]
+fn without_the_controller_of_pools_it_is_refused() {
+    let output = template_text(&on(json!({"pools": {"enabled": false, "namespaces": []}})));
+    assert!(!output.ok && output.stderr.contains("azure.enabled needs pools.enabled"), "{}", output.stderr);
+}
+
+#[test]
 fn the_endpoint_may_do_what_it_needs_and_an_agent_that_builds_images_just_that() {
     let plane = ControlPlane::shared();
     let (ci, other) = (plane.namespace("ci"), plane.namespace("other"));
     let builds = json!([{"namespace": ci, "pool": "linux", "replicas": 2, "serviceAccount": "agents"}]);
     let azure = json!({"enabled": true, "namespaces": [ci], "imageBuilds": builds});
-    let release = Release::install(json!({"azure": azure}));
+    let pools = json!({"enabled": true, "namespaces": [ci]});
+    let release = Release::install(json!({"azure": azure, "pools": pools}));
     let may = |account: &str, verb: &str, what: &str, namespace: &str| {
         let user = format!("--as=system:serviceaccount:{account}");
         let (what, subresource) = what.split_once('#').unwrap_or((what, ""));
@@ -132,4 +150,62 @@ fn the_endpoint_may_do_what_it_needs_and_an_agent_that_builds_images_just_that()
     assert!(!may(&format!("{}:podlayer", release.own), "get", "secrets", &ci), "the webhook has nothing of it");
     release.uninstall();
     assert_eq!(release.left(), Vec::<String>::new());
+}
+
+/// One call, signed as Azure Pipelines signs it; the answer, head and body.
+fn call(port: u16, path: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let signature = podlayer::azure::sign(&SharedSecret::new(SECRET.as_bytes()).unwrap(), body.as_bytes());
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         X-Azure-Signature: {signature}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut answer = String::new();
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn with_the_charts_rights_alone_an_agent_comes_and_goes() {
+    let plane = ControlPlane::shared();
+    let ci = plane.namespace("ci");
+    let azure = json!({"enabled": true, "namespaces": [ci], "defaultPool": format!("{ci}/linux")});
+    let pools = json!({"enabled": true, "namespaces": [ci]});
+    let release = Release::install(json!({"azure": azure, "pools": pools}));
+    let secret = format!("--from-literal=VSTS_SECRET={SECRET}");
+    let made = plane.kubectl(&["create", "secret", "generic", "azurepipelines", "-n", &ci, &secret]);
+    assert!(made.ok, "{}", made.stderr);
+    let spec = json!({"mode": "Agents", "max": 2, "azure": {"secretName": "azurepipelines"},
+                      "template": {"spec": {"containers": [{"name": "agent", "image": "agent:1"}]}}});
+    plane.apply(
+        &json!({"apiVersion": "podlayer.dev/v1alpha1", "kind": "AgentPool", "metadata": {"name": "linux", "namespace": ci},
+                "spec": spec})
+        .to_string(),
+    );
+    let port = free_port();
+    let endpoint = Replica::azure(&release, port);
+    let acquire = json!({"agentId": "7", "agentPool": "linux", "accountId": "a", "agentConfiguration": {
+        "agentSettings": {"AgentId": 7}, "agentCredentials": {"Scheme": "OAuth", "Data": {}}, "agentVersion": "4.1",
+        "agentDownloadUrls": {"linux-x64": "https://example.com/agent.tar.gz"}}});
+    let mut answer = String::new();
+    // A pool that was made a moment ago may not have been seen yet.
+    release.soon("an agent", || {
+        answer = call(port, "/acquire", &acquire);
+        answer.contains(r#""accepted":true"#)
+    });
+    let held = || {
+        let both = plane.get_json(&["pods,secrets", "-n", &ci, "-l", "AgentId=7"]);
+        both["items"].as_array().unwrap().len()
+    };
+    release.soon("pod and Secret", || held() == 2);
+    let release_of_it = json!({"agentId": "7", "agentPool": "linux", "accountId": "a"});
+    let answer = call(port, "/release", &release_of_it);
+    assert!(answer.starts_with("HTTP/1.1 202"), "{answer}");
+    release.soon("nothing of it", || held() == 0);
+    // It fails if the log tells of a right that is missing.
+    drop(endpoint);
+    release.uninstall();
 }

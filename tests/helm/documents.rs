@@ -25,13 +25,33 @@ fn rows(text: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn the_table_of_rights_is_what_the_chart_renders() {
-    let objects = template(&values(json!({"layerNamespaces": ["team"]})));
+    let pools = json!({"enabled": true, "namespaces": ["ci"]});
+    let builds = json!([{"namespace": "ci", "pool": "POOL", "replicas": 1, "serviceAccount": "agents"}]);
+    let azure = json!({"enabled": true, "namespaces": ["ci"], "imageBuilds": builds});
+    let objects = template(&values(json!({"layerNamespaces": ["team"], "pools": pools, "azure": azure})));
+    let page = read("docs/rbac.md");
+    let (webhook, rest) = page.split_once("## The controller of pools").unwrap();
+    let (controller, rest) = rest.split_once("## The endpoint for Azure Pipelines").unwrap();
+    let (azure, builds) = rest.split_once("### Agents that build images").unwrap();
+    // By the account that the binding of a role names.
+    let sections = [("podlayer", webhook), ("podlayer-controller", controller), ("podlayer-azure", azure)];
+    for (account, section) in sections.into_iter().chain([("agents", builds)]) {
+        compare_rights(&objects, account, section);
+    }
+}
+
+fn compare_rights(objects: &BTreeMap<String, Value>, account: &str, section: &str) {
+    let is_of_account = |key: &str| {
+        let binding = &objects[&key.replacen("Role/", "RoleBinding/", 1)];
+        binding["subjects"].as_array().unwrap().iter().any(|subject| subject["name"] == account)
+    };
     let mut there: BTreeSet<Vec<String>> = BTreeSet::new();
     let list = |value: &Value| {
         let names: Vec<&str> = value.as_array().into_iter().flatten().map(|name| name.as_str().unwrap()).collect();
         names.join(", ")
     };
-    for (key, object) in objects.iter().filter(|(key, _)| key.contains("Role/") && !key.ends_with("-test")) {
+    let roles = objects.iter().filter(|(key, _)| key.contains("Role/") && !key.ends_with("-test"));
+    for (key, object) in roles.filter(|(key, _)| is_of_account(key)) {
         for rule in object["rules"].as_array().unwrap() {
             let group = if list(&rule["apiGroups"]).is_empty() { "core".into() } else { list(&rule["apiGroups"]) };
             let names = rule.get("resourceNames").map_or_else(|| "any".into(), &list);
@@ -40,11 +60,18 @@ fn the_table_of_rights_is_what_the_chart_renders() {
         }
     }
     let mut told: BTreeSet<Vec<String>> = BTreeSet::new();
-    for mut row in rows(&read("docs/rbac.md")).into_iter().skip(1) {
+    for mut row in rows(section).into_iter().skip(1) {
         assert_eq!(row.len(), 6, "{row:?}");
         assert!(row.pop().is_some_and(|why| why.len() > 20), "a reason");
         let place = row.remove(0);
-        for (words, namespace) in [("podlayer's namespace", "podlayer"), ("layerNamespaces", "team"), ("cluster", "")] {
+        let places = [
+            ("podlayer's namespace", "podlayer"),
+            ("layerNamespaces", "team"),
+            ("pools.namespaces", "ci"),
+            ("azure.", "ci"),
+            ("cluster", ""),
+        ];
+        for (words, namespace) in places {
             if place.contains(words) {
                 told.insert([&[namespace.to_owned()][..], &row].concat());
             }
@@ -86,7 +113,9 @@ fn the_values_shown_in_documents_are_accepted_and_make_layers() {
 fn values_and_alerts_that_documents_name_exist() {
     let known: Value = serde_yaml::from_str(&read("charts/podlayer/values.yaml")).unwrap();
     let sections: BTreeMap<String, Value> = serde_json::from_value(known.clone()).unwrap();
-    let rules = template_text(&values(json!({"monitoring": {"prometheusRule": {"enabled": true}}}))).stdout;
+    let pools = json!({"enabled": true, "namespaces": ["ci"]});
+    let on = json!({"monitoring": {"prometheusRule": {"enabled": true}}, "pools": pools});
+    let rules = template_text(&values(on)).stdout;
     for file in [
         "README.md",
         "docs/install.md",
@@ -95,6 +124,8 @@ fn values_and_alerts_that_documents_name_exist() {
         "docs/rbac.md",
         "docs/security.md",
         "docs/defaults.md",
+        "docs/pools.md",
+        "docs/runbook-pools.md",
     ] {
         let text = read(file);
         for word in text.split('`').skip(1).step_by(2) {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     controlplane::project_root,
-    helm::{objects, template_text, values},
+    helm::{merge, objects, template_text, values},
 };
 
 #[test]
@@ -46,6 +46,43 @@ fn generated_manifests_are_those_of_the_chart() {
     compare("manifests/components/strip-stamp/policy.yaml", policies.trim_end_matches("---\n"));
 }
 
+/// Each file of `manifests/pools`, with the templates that it is made from.
+const POOLS: [(&str, &[&str]); 4] = [
+    ("controller", &["deployment", "layer", "networkpolicy", "pdb", "rbac", "service"]),
+    ("policy", &["policy"]),
+    ("priority-class", &["priorityclass"]),
+    ("roles", &["roles"]),
+];
+
+#[test]
+fn generated_definition_of_pools_in_the_chart_is_the_programs() {
+    let text = podlayer::pool::api::crd_yaml().unwrap();
+    let (_, spec) = text.split_once("\nspec:\n").unwrap();
+    compare("charts/podlayer/files/agentpools.yaml", &format!("spec:\n{spec}"));
+}
+
+#[test]
+fn generated_manifests_of_pools_are_those_of_the_chart() {
+    let all = rendered(&pools_values());
+    for (file, templates) in POOLS {
+        let of_file = |source: &str| templates.iter().any(|name| source.ends_with(&format!("/pools-{name}.yaml")));
+        compare(&format!("manifests/pools/{file}.yaml"), &documents(&all, of_file));
+    }
+    // Nothing that the chart makes for pools is forgotten.
+    for (source, document) in &all {
+        let name = source.split_once("/pools-").and_then(|(_, name)| name.strip_suffix(".yaml"));
+        let known = name.is_none_or(|name| POOLS.iter().any(|(_, templates)| templates.contains(&name)));
+        assert!(known || objects(document).is_empty(), "{source} is in no file of manifests/pools");
+    }
+}
+
+/// What the manifests of pools are rendered with: pools in the namespace `ci`. Their definition is in `manifests/crd`.
+pub(crate) fn pools_values() -> Value {
+    let mut all = values(base_values());
+    merge(&mut all, json!({"pools": {"enabled": true, "crd": false, "namespaces": ["ci"]}}));
+    all
+}
+
 /// What the manifests are rendered with.
 pub(crate) fn base_values() -> Value {
     json!({"image": {"repository": "podlayer"}, "policies": {"stripStamp": "Off"}})
@@ -53,8 +90,24 @@ pub(crate) fn base_values() -> Value {
 
 /// The chart's render without what belongs to Helm.
 fn manifests(values: &Value) -> String {
+    documents(&rendered(values), |_| true)
+}
+
+/// Each document of the chart's render but hooks, with the template that it comes from.
+fn rendered(values: &Value) -> Vec<(String, String)> {
     let output = template_text(values);
     assert!(output.ok, "{}", output.stderr);
+    let mut all: Vec<(String, String)> = Vec::new();
+    for document in output.stdout.split("---\n").filter(|document| !document.contains("helm.sh/hook:")) {
+        // Of several documents of a template, each is told where it comes from.
+        let source = document.lines().find_map(|line| line.strip_prefix("# Source: ")).unwrap_or_default();
+        all.push((source.to_owned(), document.to_owned()));
+    }
+    all
+}
+
+/// The documents of some templates as one text.
+fn documents(all: &[(String, String)], wanted: impl Fn(&str) -> bool) -> String {
     let helms = |line: &&str| {
         let line = line.trim_start();
         line.starts_with("# Source:")
@@ -62,7 +115,7 @@ fn manifests(values: &Value) -> String {
             || line == "app.kubernetes.io/managed-by: Helm"
     };
     let mut text = String::from("# Generated from charts/podlayer by .ci/generate; change the chart.\n");
-    for document in output.stdout.split("---\n").filter(|document| !document.contains("helm.sh/hook:")) {
+    for (_, document) in all.iter().filter(|(source, _)| wanted(source)) {
         if objects(document).is_empty() {
             continue;
         }

@@ -139,14 +139,14 @@ impl Release {
     pub(crate) fn left(&self) -> Vec<String> {
         let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,\
                      validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings,\
-                     clusterroles,clusterrolebindings";
+                     clusterroles,clusterrolebindings,priorityclasses";
         let mine = |name: &&str| name.contains(&self.own);
         let output = self.plane.kubectl(&["get", kinds, "-o", "name"]);
         assert!(output.ok, "{}", output.stderr);
         let mut left: Vec<String> = output.stdout.lines().filter(mine).map(str::to_owned).collect();
         let kinds = "deployments,services,serviceaccounts,roles,rolebindings,secrets,configmaps,networkpolicies,\
-                     poddisruptionbudgets";
-        let label = "app.kubernetes.io/name=podlayer";
+                     poddisruptionbudgets,leases";
+        let label = "app.kubernetes.io/name in (podlayer,podlayer-controller,podlayer-azure)";
         let output = self.plane.kubectl(&["get", kinds, "--all-namespaces", "-l", label, "-o", "name"]);
         assert!(output.ok, "{}", output.stderr);
         left.extend(output.stdout.lines().map(str::to_owned));
@@ -168,6 +168,10 @@ impl Drop for Release {
     fn drop(&mut self) {
         // Gone already where the test uninstalled it.
         self.helm(&["uninstall", "podlayer", "--ignore-not-found"]);
+        if self.values["pools"].is_object() {
+            // The chart leaves it. The next release of another name couldn't take it over.
+            self.plane.kubectl(&["delete", "crd", "agentpools.podlayer.dev", "--ignore-not-found"]);
+        }
     }
 }
 

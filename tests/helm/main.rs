@@ -11,6 +11,8 @@ mod crds;
 mod helm;
 #[path = "../support/helm.rs"]
 mod helm_program;
+#[path = "../support/kwok.rs"]
+mod kwok;
 
 mod azure;
 mod conditions;
@@ -21,6 +23,7 @@ mod ingress;
 mod install;
 mod manifests;
 mod policies;
+mod pools;
 mod process;
 mod render;
 mod schema;

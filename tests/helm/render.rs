@@ -1,6 +1,6 @@
 //! What the chart renders, without a cluster.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -22,10 +22,11 @@ pub(crate) fn everything() -> Value {
         "webhook": {"failNamespaces": ["ci"], "excludedNamespaces": ["db"]},
         "tls": {"clientCA": {"configMap": "api-server"}},
         "policies": {"stripStamp": "On", "requirePreset": {"ci": {"users": ["a", "b"], "preset": "jenkins"}}},
+        "pools": {"enabled": true, "namespaces": ["ci", "batch"], "demandFrom": [{"namespaceSelector": {}}]},
         "monitoring": {"serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}},
-        "azure": {"enabled": true, "namespaces": ["default"], "defaultPool": "default/linux",
+        "azure": {"enabled": true, "namespaces": ["ci"], "defaultPool": "ci/linux",
                   "callbackHosts": ["tfs.example.com"], "callbackCA": {"configMap": "tfs"},
-                  "imageBuilds": [{"namespace": "default", "pool": "linux", "replicas": 2, "serviceAccount": "agents"}]},
+                  "imageBuilds": [{"namespace": "ci", "pool": "linux", "replicas": 2, "serviceAccount": "agents"}]},
     }))
 }
 
@@ -90,7 +91,9 @@ fn no_value_lets_podlayer_see_the_pods_that_it_needs_itself() {
         let expressions = layers["matchExpressions"].as_array().unwrap().clone();
         assert_eq!((expressions.len(), &expressions[0]["operator"]), (1, &json!("In")));
         assert!(expressions[0]["values"].as_array().unwrap().contains(&json!("podlayer")));
-        let policies = objects.iter().filter(|(key, _)| key.contains("AdmissionPolicy/"));
+        // The one of pools sees no pods.
+        let about_pods = |key: &String| key.contains("AdmissionPolicy/") && !key.ends_with("-agentpools");
+        let policies = objects.iter().filter(|(key, _)| about_pods(key));
         let more: Vec<Value> =
             policies.map(|(_, policy)| policy["spec"]["matchConstraints"]["namespaceSelector"].clone()).collect();
         assert!(!more.is_empty());
@@ -128,7 +131,7 @@ fn webhook_and_stamp_policy_want_the_same_pods() {
 fn the_account_may_do_nothing_beyond_names_and_namespaces() {
     for values in [values(json!({})), everything()] {
         for (key, object) in template(&values) {
-            if key.starts_with("ClusterRole/") && !key.ends_with("-test") {
+            if key.starts_with("ClusterRole/") && !key.ends_with("-test") && !key.ends_with("-controller") {
                 for rule in object["rules"].as_array().unwrap() {
                     assert!(!rule["resourceNames"].as_array().unwrap().is_empty(), "{key}");
                     assert_eq!(rule["apiGroups"], json!(["admissionregistration.k8s.io"]));
@@ -219,17 +222,19 @@ fn every_preset_of_the_data_is_a_value_and_the_reverse() {
 #[test]
 fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     let objects = template(&everything());
-    let metrics = podlayer::telemetry::Metrics::new();
+    let (metrics, pools) = podlayer::telemetry::Metrics::with_pools();
+    pools.decided(&("ci".into(), "linux".into()), &podlayer::telemetry::PoolNumbers::default(), Duration::ZERO);
     // These are there once they are known.
     metrics.certificate_expires(podlayer::telemetry::CertificateUse::Serving, 1);
     metrics.bundle_in_sync(true);
     metrics.snapshot("a");
     let told = metrics.text();
-    let rules = objects["PrometheusRule/podlayer/podlayer"].to_string();
+    let rules =
+        ["podlayer", "podlayer-controller"].map(|of| objects[&format!("PrometheusRule/podlayer/{of}")].to_string());
     let dashboard = objects["ConfigMap/podlayer/podlayer-dashboard"]["data"]["podlayer.json"].as_str().unwrap();
     serde_json::from_str::<Value>(dashboard).unwrap();
     let mut names = 0;
-    for text in [rules.as_str(), dashboard] {
+    for text in [rules[0].as_str(), rules[1].as_str(), dashboard] {
         for name in text.split("podlayer_").skip(1) {
             let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
             let name = format!("podlayer_{}", &name[..end]);

@@ -63,6 +63,14 @@ fn a_pool_follows_its_queue_and_every_change_of_its_spec() {
     let uids: Vec<_> = kept.iter().map(|pod| pod["metadata"]["uid"].clone()).collect();
     assert!(pods(plane, &namespace, of_pool).iter().all(|pod| !uids.contains(&pod["metadata"]["uid"])));
 
+    change(plane, &namespace, "p", &json!({"template": template("large", 2)}));
+    wait_until(LONG, "agents of the new template", || {
+        let now = pods(plane, &namespace, of_pool);
+        let of_new = |pod: &serde_json::Value| pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "2";
+        now.len() == 2 && now.iter().all(of_new)
+    });
+    wait_running(plane, &namespace, of_pool, 2);
+
     // What somebody deletes is back.
     let victim = name(&pods(plane, &namespace, of_pool)[1]).to_owned();
     plane.kubectl(&["delete", "pod", &victim, "-n", &namespace]);
@@ -154,6 +162,23 @@ fn scenario_51_children_that_somebody_edits_or_deletes_are_put_back_and_buildkit
     replicas(2);
     change(plane, &namespace, "p", &json!({"buildkit": {"replicas": 3}}));
     replicas(3);
+    for (child, edit, field, kept) in [
+        ("pdb/p-busy", json!({"spec": {"minAvailable": 0}}), "{.spec.minAvailable}", "100000"),
+        (
+            "service/p-buildkit",
+            json!({"spec": {"selector": {"podlayer.dev/pool": "other"}}}),
+            "{.spec.selector.podlayer\\.dev/pool}",
+            "p",
+        ),
+    ] {
+        wait_until(LONG, &format!("{child} to be made"), || plane.kubectl(&["get", child, "-n", &namespace]).ok);
+        let edited = plane.kubectl(&["patch", child, "-n", &namespace, "--type=merge", "-p", &edit.to_string()]);
+        assert!(edited.ok, "{}", edited.stderr);
+        let output = format!("jsonpath={field}");
+        wait_until(LONG, &format!("{child} to be as it was"), || {
+            plane.kubectl(&["get", child, "-n", &namespace, "-o", &output]).stdout == kept
+        });
+    }
     for child in ["service/p-buildkit", "pdb/p-busy", "statefulset/p-buildkit"] {
         wait_until(LONG, &format!("{child} to be made"), || plane.kubectl(&["get", child, "-n", &namespace]).ok);
         let before = plane.get_json(&[child, "-n", &namespace])["metadata"]["uid"].clone();

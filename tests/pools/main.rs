@@ -12,7 +12,12 @@ mod kwok;
 
 mod agents;
 mod definition;
+mod demand;
 mod headroom;
+mod hpa;
 mod leaders;
+mod queue;
 mod rights;
+mod schedules;
 mod support;
+mod way;

@@ -11,29 +11,17 @@ use crate::{
 fn the_rights_in_the_manifests_are_enough_and_a_quota_is_told() {
     let plane = plane();
     let namespace = plane.namespace("rights");
-    let roles = include_str!("../../manifests/pools/roles.yaml");
-    let made = plane.kubectl_in(&["apply", "-n", &namespace, "-f", "-"], roles);
-    assert!(made.ok, "{}", made.stderr);
-    plane.apply(include_str!("../../manifests/pools/cluster-role.yaml"));
-    plane.kubectl(&["create", "serviceaccount", "controller", "-n", &namespace]);
-    let account = format!("{namespace}:controller");
-    for (kind, role) in [("rolebinding", "podlayer-pools"), ("rolebinding", "podlayer-controller")] {
-        let made = plane.kubectl(&[
-            "create",
-            kind,
-            role,
-            "-n",
-            &namespace,
-            &format!("--role={role}"),
-            "--serviceaccount",
-            &account,
-        ]);
-        assert!(made.ok, "{}", made.stderr);
+    // The rights and the Lease of the manifests, for a controller whose pools are in its own namespace.
+    let manifests =
+        [include_str!("../../manifests/pools/controller.yaml"), include_str!("../../manifests/pools/roles.yaml")];
+    let kinds = ["ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Lease"];
+    for document in manifests.iter().flat_map(|text| text.split("---\n")) {
+        if kinds.iter().any(|kind| document.contains(&format!("\nkind: {kind}\n"))) {
+            let own = format!("namespace: {namespace}");
+            plane.apply(&document.replace("namespace: podlayer", &own).replace("namespace: ci", &own));
+        }
     }
-    let nodes =
-        ["create", "clusterrolebinding", &namespace, "--clusterrole=podlayer-nodes", "--serviceaccount", &account];
-    assert!(plane.kubectl(&nodes).ok);
-    let token = plane.kubectl(&["create", "token", "controller", "-n", &namespace]).stdout;
+    let token = plane.kubectl(&["create", "token", "podlayer-controller", "-n", &namespace]).stdout;
     let kubeconfig = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": plane.server(), "certificate-authority": plane.ca()}}],
         "users": [{"name": "c", "user": {"token": token.trim()}}],

@@ -3,8 +3,6 @@
 #![allow(clippy::print_stderr, reason = "what the controller logged is shown where a test fails")]
 
 use std::{
-    io::{Read, Write},
-    net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::OnceLock,
@@ -14,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    controlplane::{ControlPlane, free_port, wait_until},
+    controlplane::{ControlPlane, free_port, http_get, wait_until},
     kwok::Kwok,
 };
 
@@ -49,8 +47,15 @@ impl Controller {
         Self::start_as(namespace, plane.kubeconfig())
     }
 
-    /// Starts one with somebody's kubeconfig.
+    /// Starts one with somebody's kubeconfig, and waits until it is ready.
     pub(crate) fn start_as(namespace: &str, kubeconfig: &str) -> Self {
+        let controller = Self::spawn(namespace, kubeconfig);
+        wait_until(LONG, "the controller to be ready", || controller.get("/readyz").starts_with("HTTP/1.1 200"));
+        controller
+    }
+
+    /// Starts one and waits for nothing.
+    pub(crate) fn spawn(namespace: &str, kubeconfig: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (admin, log) = (free_port(), folder.path().join("log"));
         let child = Command::new(env!("CARGO_BIN_EXE_podlayer"))
@@ -61,18 +66,12 @@ impl Controller {
             .stderr(std::fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let controller = Self { child: Some(child), log, _folder: folder, admin };
-        wait_until(LONG, "the controller to be ready", || controller.get("/readyz").starts_with("HTTP/1.1 200"));
-        controller
+        Self { child: Some(child), log, _folder: folder, admin }
     }
 
     /// What its port answers, head and body.
     pub(crate) fn get(&self, path: &str) -> String {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.admin)) else { return String::new() };
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
-        answer
+        http_get(self.admin, path)
     }
 
     /// What it logged.

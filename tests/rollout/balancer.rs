@@ -1,7 +1,6 @@
 //! What a Service and kube-proxy do: one address for many endpoints, from which those that aren't ready go.
 
 use std::{
-    io::{Read, Write},
     net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex},
     thread,
@@ -14,7 +13,7 @@ use tokio::{
     runtime::Runtime,
 };
 
-use crate::controlplane::wait_until;
+use crate::controlplane::{http_get, wait_until};
 
 struct Endpoint {
     address: SocketAddr,
@@ -97,13 +96,5 @@ impl Balancer {
 }
 
 fn is_ready(admin: SocketAddr) -> bool {
-    let ask = || {
-        let mut stream = std::net::TcpStream::connect(admin)?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        std::io::Result::Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    http_get(admin.port(), "/readyz").starts_with("HTTP/1.1 200")
 }

@@ -17,8 +17,8 @@
 #![allow(clippy::panic, clippy::print_stderr, reason = "a harness that can't go on tells the person at the terminal")]
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -265,6 +265,19 @@ pub(crate) fn free_port() -> u16 {
         }
     }
     panic!("none of 100 ports of 127.0.0.1 between 11000 and 32000 is free: what listens on all of them?");
+}
+
+/// What podlayer's admin port answers on a path, head and body; nothing where nobody listens.
+pub(crate) fn http_get(port: u16, path: &str) -> String {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut answer = String::new();
+    // What came before an error is given back: whoever asked looks at it.
+    let _ = stream
+        .set_read_timeout(Some(Duration::from_secs(5)))
+        .and_then(|()| stream.write_all(request.as_bytes()))
+        .and_then(|()| stream.read_to_string(&mut answer));
+    answer
 }
 
 /// Polls until the closure returns true.

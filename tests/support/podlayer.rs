@@ -5,8 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    io::{Read, Write},
-    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -14,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::controlplane::{ControlPlane, free_port, wait_until};
+use crate::controlplane::{ControlPlane, free_port, http_get, wait_until};
 
 /// A running webhook; ended when dropped.
 pub(crate) struct Webhook {
@@ -185,11 +183,7 @@ impl Webhook {
 
     /// What the admin port answers, head and body.
     pub(crate) fn get(&self, path: &str) -> String {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.admin)) else { return String::new() };
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-        let mut answer = String::new();
-        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
-        answer
+        http_get(self.admin, path)
     }
 
     /// One number out of the metrics.

@@ -29,6 +29,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail (printf "azure.namespaces: %s is left alone by podlayer (kube-system, podlayer's own namespace and webhook.excludedNamespaces are), so agents there would get no layers; take it out" .) }}
 {{- end }}
 {{- end }}
+{{- if not .Values.pools.enabled }}
+{{- fail "azure.enabled needs pools.enabled: the controller installs the kind AgentPool and looks after BuildKit and status" }}
+{{- end }}
+{{- range $azure.namespaces }}
+{{- if not (has . $.Values.pools.namespaces) }}
+{{- fail (printf "azure.namespaces: %s isn't in pools.namespaces, so no controller would look after its pools; add it there" .) }}
+{{- end }}
+{{- end }}
 {{- with $azure.defaultPool }}
 {{- if not (has (splitList "/" . | first) $azure.namespaces) }}
 {{- fail (printf "azure.defaultPool: %s is in a namespace that isn't served; add it to azure.namespaces" .) }}

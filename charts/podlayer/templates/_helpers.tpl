@@ -58,5 +58,29 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "podlayer.layers" -}}
 {{- $names := list }}
 {{- range $name, $layer := .Values.layers }}{{ if $layer }}{{ $names = append $names $name }}{{ end }}{{ end }}
+{{- if and .Values.pools.enabled .Values.pools.protectJobs }}{{ $names = append $names "podlayer-protect-jobs" }}{{ end }}
 {{- $names | toJson }}
+{{- end }}
+
+{{/* Arguments that change decisions: webhook and controller must decide alike. */}}
+{{- define "podlayer.decisionArgs" -}}
+- --mode={{ .Values.policy.mode }}
+- --on-step-error={{ .Values.policy.onStepError }}
+- --provenance={{ .Values.policy.provenance }}
+- --mutate={{ .Values.policy.mutate }}
+{{- with .Values.policy.defaultImage }}
+- {{ printf "--default-image=%s" . | quote }}
+{{- end }}
+{{- with include "podlayer.presets" . | fromJsonArray }}
+- --presets={{ join "," . }}
+{{- end }}
+{{- with .Values.layerNamespaces }}
+- --layer-namespaces={{ . | uniq | sortAlpha | join "," }}
+{{- end }}
+{{- with .Values.trustedLayerNamespaces }}
+- --trusted-layer-namespaces={{ . | uniq | sortAlpha | join "," }}
+{{- end }}
+{{- if ne .Values.policy.privileged "Anyone" }}
+- --privileged={{ .Values.policy.privileged }}
+{{- end }}
 {{- end }}

@@ -20,7 +20,7 @@ pub(super) fn of_podlayer(options: &Options) -> Value {
 }
 
 /// Where a release of the chart podlayer lists namespaces, to which ours is added.
-const LISTS: [&str; 1] = ["/azure/namespaces"];
+const LISTS: [&str; 2] = ["/azure/namespaces", "/pools/namespaces"];
 
 /// The default pool is another one.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -89,10 +89,14 @@ mod tests {
 
     #[test]
     fn what_a_release_serves_already_stays() {
-        let ours = json!({"azure": {"enabled": true, "namespaces": ["ci"], "defaultPool": "ci/linux"}});
+        let azure = json!({"enabled": true, "namespaces": ["ci"], "defaultPool": "ci/linux"});
+        let ours = json!({"azure": azure, "pools": {"enabled": true, "namespaces": ["ci"]}});
         assert_eq!(joined(&ours, &Value::Null), Ok(ours.clone()));
-        let there = json!({"azure": {"namespaces": ["other", "ci"], "defaultPool": ""}, "replicas": 3});
-        assert_eq!(joined(&ours, &there).unwrap()["azure"]["namespaces"], json!(["ci", "other"]));
+        let there = json!({"azure": {"namespaces": ["other", "ci"], "defaultPool": ""}, "replicas": 3,
+                           "pools": {"namespaces": ["warm"]}});
+        let both = joined(&ours, &there).unwrap();
+        assert_eq!(both["azure"]["namespaces"], json!(["ci", "other"]));
+        assert_eq!(both["pools"]["namespaces"], json!(["ci", "warm"]));
         let there = json!({"azure": {"defaultPool": "other/linux"}});
         let error = joined(&ours, &there).unwrap_err().to_string();
         assert!(error.starts_with("the release podlayer has other/linux as azure.defaultPool"), "{error}");

@@ -59,8 +59,6 @@ enum Command {
     Webhook(Box<webhook::Args>),
     /// Keep pools of agents, or of headroom, at their size.
     Controller(Box<controller::Args>),
-    /// Serve agents to Azure Pipelines: set up, register.
-    Azure(azure::Args),
     /// Show pools, and why they have the size that they have.
     Pools(pools::Args),
     /// Agents for Azure Pipelines.
@@ -125,7 +123,6 @@ impl Cli {
         let outcome = match self.command {
             Command::Webhook(args) => webhook::run(*args),
             Command::Controller(args) => controller::run(*args),
-            Command::Azure(args) => azure::run(args),
             Command::Pools(args) => pools::run(args),
             Command::Azure(args) => azure::run(args),
             Command::Demo(args) => demo::run(&args),

@@ -34,7 +34,7 @@ mod store;
 mod wire;
 
 pub use callback::{CallbackError, Callbacks};
-pub use ledger::{Admission, AgentKey, Ledger, Pods};
+pub use ledger::{Admission, AgentKey, Ledger, Pods, Seen};
 pub use router::{SERVES, router};
 pub use service::{Service, Settings};
 pub use shared_secret::{SharedSecret, SharedSecretError};

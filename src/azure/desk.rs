@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    ledger::{Admission, AgentKey, Ledger, Pods},
+    ledger::{Admission, AgentKey, Ledger, Pods, Seen},
     object_names, pod, reap,
     service::Service,
     store::{self, StoreError},
@@ -218,7 +218,7 @@ fn answer(ask: &Ask, pool: &Arc<AgentPool>, ledger: &mut Ledger, pods: &Pods, no
             };
             // An agent that was admitted before is finished also while the pool is paused: Azure Pipelines counts on it.
             let stopped = pool.spec.is_paused() || pool.metadata.deletion_timestamp.is_some();
-            if stopped && !ledger.is_live(*key) && !ledger.is_released(*key) {
+            if stopped && !ledger.is_live(*key) && !ledger.is_over(*key) {
                 return Answer::Paused;
             }
             match ledger.admit(*key, *digest, max(pool, now), pods, now.as_second()) {
@@ -276,10 +276,14 @@ pub(super) async fn agents(client: &Client, pool: &AgentPool, now: Timestamp) ->
 pub(super) fn facts(pool: &AgentPool, agents: &[Agent]) -> Pods {
     let mut pods = Pods::default();
     for agent in agents {
-        let counts = !matches!(agent.state, State::Succeeded | State::Overdue);
+        let seen = match agent.state {
+            State::Succeeded | State::Overdue => Seen::Ended,
+            State::Terminating => Seen::Going,
+            _ => Seen::Live,
+        };
         match object_names::key_of(pool, &agent.id.name) {
-            Some(key) => _ = pods.agents.insert(key, counts),
-            None => pods.others += usize::from(counts),
+            Some(key) => _ = pods.agents.insert(key, seen),
+            None => pods.others += usize::from(seen != Seen::Ended),
         }
     }
     pods

@@ -37,22 +37,41 @@ enum State {
     Admitted,
     /// Its pod was seen.
     Made,
+    /// Its pod is gone without a release. It doesn't come back, unless whoever made it took it away again.
+    Gone,
     /// Gone, or going; it never comes back.
     Released,
 }
 
+impl State {
+    fn is_live(self) -> bool {
+        matches!(self, Self::Admitted | Self::Made)
+    }
+}
+
 /// The text of a ledger can't be read. Nothing is decided on half of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("line {0} is not of the form \"key a|m|r seconds digest\"")]
+#[error("line {0} is not of the form \"key a|m|g|r seconds digest\"")]
 pub struct Unreadable(usize);
 
 /// The pods of a pool, as one list showed them.
 #[derive(Clone, Debug, Default)]
 pub struct Pods {
-    /// Those named for an agent: whether they count against `max` (those that ended well don't).
-    pub agents: BTreeMap<AgentKey, bool>,
+    /// Those named for an agent.
+    pub agents: BTreeMap<AgentKey, Seen>,
     /// How many others there are that count.
     pub others: usize,
+}
+
+/// What a pod is doing, as far as it matters here.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Seen {
+    /// It ended well, or should be gone: it doesn't count against `max`.
+    Ended,
+    /// It is being deleted.
+    Going,
+    /// Anything else.
+    Live,
 }
 
 /// What became of a call for an agent.
@@ -85,8 +104,9 @@ impl Ledger {
     pub fn admit(&mut self, key: AgentKey, digest: u64, max: i32, pods: &Pods, now: i64) -> Admission {
         match self.0.get(&key).map(|entry| entry.state) {
             Some(State::Released) => return Admission::Released,
+            Some(State::Gone) => return Admission::Ended,
             Some(State::Made) if !pods.agents.contains_key(&key) => {
-                self.release(key, now);
+                self.look(pods, now);
                 return Admission::Ended;
             }
             Some(State::Admitted | State::Made) => return Admission::Admitted,
@@ -94,7 +114,11 @@ impl Ledger {
         }
         // One whose pod is there without an entry was admitted too, by a ledger that somebody has deleted since; it
         // counts already.
-        let there = pods.agents.contains_key(&key);
+        let there = match pods.agents.get(&key) {
+            Some(Seen::Live) => true,
+            Some(Seen::Ended | Seen::Going) => return Admission::Ended,
+            None => false,
+        };
         if !there && self.count(pods) >= usize::try_from(max).unwrap_or(0) {
             return Admission::Full;
         }
@@ -115,22 +139,22 @@ impl Ledger {
     }
 
     /// Brings what was seen of the pods in: who has a pod was made; who had one and has none is gone; who never got one
-    /// gives the place back. Gives whether anything changed.
+    /// gives the place back. The pods must have been listed after the ledger was read. Gives whether anything changed.
     pub fn look(&mut self, pods: &Pods, now: i64) -> bool {
         let before = self.clone();
         for (key, entry) in &mut self.0 {
             match (entry.state, pods.agents.contains_key(key)) {
                 (State::Admitted, true) => entry.state = State::Made,
-                (State::Made, false) => *entry = Entry { state: State::Released, since: now, ..*entry },
+                (State::Made, false) => (entry.state, entry.since) = (State::Gone, now),
                 _ => {}
             }
         }
         self.0.retain(|_, entry| match entry.state {
             State::Admitted => now - entry.since < UNMADE,
             State::Made => true,
-            State::Released => now - entry.since < REMEMBERED,
+            State::Gone | State::Released => now - entry.since < REMEMBERED,
         });
-        for key in pods.agents.keys() {
+        for (key, _) in pods.agents.iter().filter(|(_, seen)| **seen == Seen::Live) {
             // See `admit`.
             self.0.entry(*key).or_insert(Entry { state: State::Made, since: now, digest: 0 });
         }
@@ -143,12 +167,8 @@ impl Ledger {
         if entry.state != State::Released {
             (entry.state, entry.since) = (State::Released, now);
         }
-        let mut released: Vec<(i64, AgentKey)> = self
-            .0
-            .iter()
-            .filter(|(_, entry)| entry.state == State::Released)
-            .map(|(key, entry)| (entry.since, *key))
-            .collect();
+        let mut released: Vec<(i64, AgentKey)> =
+            self.0.iter().filter(|(_, entry)| !entry.state.is_live()).map(|(key, entry)| (entry.since, *key)).collect();
         if released.len() > RELEASES {
             released.sort_unstable();
             for (_, oldest) in released.iter().take(released.len() - RELEASES) {
@@ -157,16 +177,21 @@ impl Ledger {
         }
     }
 
-    /// An agent's pod can't be made: it gives its place back, and may be asked for again.
+    /// An agent can't be made, and what was made of it was taken away: it gives its place back, and may be asked for again.
     pub fn forget(&mut self, key: AgentKey) {
-        if self.0.get(&key).is_some_and(|entry| entry.state == State::Admitted) {
+        if !self.is_released(key) {
             self.0.remove(&key);
         }
     }
 
     /// Whether an agent is admitted and not released.
     pub fn is_live(&self, key: AgentKey) -> bool {
-        self.0.get(&key).is_some_and(|entry| entry.state != State::Released)
+        self.0.get(&key).is_some_and(|entry| entry.state.is_live())
+    }
+
+    /// Whether an agent had a pod, and must not have one any more.
+    pub fn is_over(&self, key: AgentKey) -> bool {
+        self.0.get(&key).is_some_and(|entry| !entry.state.is_live())
     }
 
     /// Whether an agent was released.
@@ -205,6 +230,7 @@ impl fmt::Display for Ledger {
             let state = match state {
                 State::Admitted => 'a',
                 State::Made => 'm',
+                State::Gone => 'g',
                 State::Released => 'r',
             };
             writeln!(formatter, "{key} {state} {since} {digest:016x}")?;
@@ -223,6 +249,7 @@ impl FromStr for Ledger {
             let state = match parts.next()? {
                 "a" => State::Admitted,
                 "m" => State::Made,
+                "g" => State::Gone,
                 "r" => State::Released,
                 _ => return None,
             };
@@ -245,7 +272,7 @@ mod tests {
     }
 
     fn pods(keys: &[AgentKey]) -> Pods {
-        Pods { agents: keys.iter().map(|key| (*key, true)).collect(), others: 0 }
+        Pods { agents: keys.iter().map(|key| (*key, Seen::Live)).collect(), others: 0 }
     }
 
     #[test]
@@ -279,12 +306,19 @@ mod tests {
         assert!(ledger.look(&pods(&[key(2)]), 10));
         assert!(!ledger.look(&pods(&[key(2)]), 11), "nothing new");
         ledger.look(&pods(&[]), UNMADE);
-        assert!(!ledger.is_live(key(1)) && !ledger.is_released(key(1)) && ledger.is_released(key(2)));
-        assert_eq!(ledger.admit(key(2), 2, 2, &Pods::default(), UNMADE), Admission::Released);
+        assert!(!ledger.is_live(key(1)) && !ledger.is_over(key(1)) && ledger.is_over(key(2)));
+        assert_eq!(ledger.admit(key(2), 2, 2, &Pods::default(), UNMADE), Admission::Ended);
+        // Whoever took it away again may let it come again.
+        ledger.forget(key(2));
+        assert_eq!(ledger.admit(key(2), 2, 2, &Pods::default(), UNMADE), Admission::Admitted);
         // A ledger that somebody deleted is made anew from the pods.
         let mut anew = Ledger::default();
         assert_eq!(anew.admit(key(8), 1, 1, &pods(&[key(9)]), 0), Admission::Full);
         assert_eq!(anew.admit(key(9), 1, 1, &pods(&[key(9)]), 0), Admission::Admitted);
+        let going = Pods { agents: [(key(9), Seen::Going)].into(), others: 0 };
+        let mut anew = Ledger::default();
+        assert!(!anew.look(&going, 0), "what is going was taken away by somebody who knows why");
+        assert_eq!(anew.admit(key(9), 1, 5, &going, 0), Admission::Ended);
     }
 
     #[test]

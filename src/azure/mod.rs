@@ -39,7 +39,7 @@ mod wire;
 
 pub use callback::{CallbackError, Callbacks};
 pub use dns_name::{DnsName, DnsNameError};
-pub use ledger::{Admission, AgentKey, Ledger, Pods};
+pub use ledger::{Admission, AgentKey, Ledger, Pods, Seen};
 pub use router::{SERVES, router};
 pub use service::{Service, Settings};
 pub use shared_secret::{SharedSecret, SharedSecretError};

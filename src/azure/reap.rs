@@ -88,7 +88,7 @@ fn find(pool: &AgentPool, ledger: &Ledger, agents: &[Agent], now: Timestamp) -> 
     for agent in agents {
         let Some(key) = object_names::key_of(pool, &agent.id.name) else { continue };
         let going = matches!(agent.state, State::Terminating | State::Overdue);
-        if ledger.is_released(key) && !going {
+        if ledger.is_over(key) && !going {
             found.late.push(agent.id.clone());
             continue;
         }

@@ -177,7 +177,7 @@ pub struct TemplateMetadata {
 /// An image of the pool.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PoolImage {
-    /// Agents: the container of the template that it is for. Headroom: any name.
+    /// Agents: the container of the template that it is for; under azure, what pipelines call it. Headroom: any name.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
     /// The image.

@@ -92,6 +92,14 @@ fn values_that_would_not_work_are_refused_with_what_to_write() {
 }
 
 #[test]
+fn its_role_is_that_of_the_manifests() {
+    let objects = template(&on(json!({})));
+    let text = std::fs::read_to_string(crate::controlplane::project_root().join("manifests/azure/roles.yaml")).unwrap();
+    let manifest: Value = serde_yaml::from_str(&text).unwrap();
+    assert_eq!(objects["Role/ci/podlayer-azure"]["rules"], manifest["rules"]);
+}
+
+#[test]
 fn without_the_controller_of_pools_it_is_refused() {
     let output = template_text(&on(json!({"pools": {"enabled": false, "namespaces": []}})));
     assert!(!output.ok && output.stderr.contains("azure.enabled needs pools.enabled"), "{}", output.stderr);

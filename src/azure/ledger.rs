@@ -129,12 +129,9 @@ impl Ledger {
     /// How many count against `max`: who was admitted, but for those whose pod ended well; and the pool's other pods,
     /// those that are going too.
     pub fn count(&self, pods: &Pods) -> usize {
-        let live = |key: &AgentKey| self.0.get(key).is_some_and(|entry| entry.state != State::Released);
-        let admitted = self
-            .0
-            .iter()
-            .filter(|(key, entry)| entry.state != State::Released && pods.agents.get(key).copied().unwrap_or(true));
-        let strange = pods.agents.iter().filter(|(key, counts)| **counts && !live(key));
+        let admitted =
+            self.0.iter().filter(|(key, entry)| entry.state.is_live() && pods.agents.get(key) != Some(&Seen::Ended));
+        let strange = pods.agents.iter().filter(|(key, seen)| **seen != Seen::Ended && !self.is_live(**key));
         admitted.count() + strange.count() + pods.others
     }
 

@@ -13,7 +13,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::{
-    controlplane::ControlPlane,
+    controlplane::{ControlPlane, project_root},
     crds, helm,
     kwok::Kwok,
     program::{Files, Run, SECRET, command, run},
@@ -136,10 +136,13 @@ fn p11_all_of_it_is_installed_on_an_api_server_of_today_and_a_second_run_changes
     assert_eq!(slices["items"][0]["endpoints"].as_array().map(Vec::len), Some(2), "{slices}");
     assert_eq!(slices["items"][0]["ports"][0]["port"], 8081);
 
-    let pool = json!({"apiVersion": "podlayer.dev/v1alpha1", "kind": "AgentPool", "metadata": {"name": "azure"},
-                      "spec": {"mode": "Agents", "max": 1, "azure": {"secretName": "azurepipelines"},
-                               "template": {"spec": {"containers": [{"name": "agent", "image": "agent:1"}]}}}});
+    // The pool that the page starts from, and one that was imported.
+    let page = fs::read_to_string(project_root().join("docs/azure-setup.md")).unwrap();
+    let shown = page.split("cat > pool.yaml <<'EOF'\n").nth(1).and_then(|rest| rest.split("EOF\n").next()).unwrap();
+    let mut pool: Value = serde_yaml::from_str(shown).unwrap();
+    pool["metadata"] = json!({"name": "azure"});
     let pool = cluster.files.write("pool.json", &pool.to_string());
+    imported_is_taken(plane, agents);
     let second = cluster.setup(&[&arguments[..], &["--pool-file", &pool]].concat());
     assert_eq!((second.code, second.stderr.as_str()), (0, ""), "{}", second.stdout);
     let there = wanted("was there", "holds it already");
@@ -161,6 +164,24 @@ fn p11_all_of_it_is_installed_on_an_api_server_of_today_and_a_second_run_changes
         let gone = helm::run(plane.kubeconfig(), &["uninstall", release, "-n", own], &Value::Null);
         assert!(gone.ok, "{}", gone.stderr);
     }
+}
+
+/// `import azure-pool` writes what the API server takes.
+fn imported_is_taken(plane: &ControlPlane, namespace: &str) {
+    let old = format!(
+        "{{apiVersion: dev.azure.com/v1alpha1, kind: AzurePipelinesPool, metadata: {{name: old, namespace: {namespace}}}, \
+         spec: {{controllerImage: \"x:1\", buildkitReplicas: 2, agentPools: [\
+         {{name: linux, spec: {{containers: [{{name: agent, image: \"a:1\"}}]}}}}, \
+         {{name: other, spec: {{containers: [{{name: agent, image: \"a:2\"}}]}}}}]}}}}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("old.yaml");
+    fs::write(&file, old).unwrap();
+    let imported =
+        Command::new(env!("CARGO_BIN_EXE_podlayer")).args(["import", "azure-pool"]).arg(&file).output().unwrap();
+    let manifest = String::from_utf8(imported.stdout).unwrap();
+    let taken = plane.kubectl_in(&["apply", "--dry-run=server", "--validate=strict", "-f", "-"], &manifest);
+    assert!(taken.ok && !taken.stderr.to_lowercase().contains("warning"), "{}\n{manifest}", taken.stderr);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod arguments;
 mod devops;
 mod failures;
 mod installation;
+mod page;
 mod pat;
 mod program;
 mod register;

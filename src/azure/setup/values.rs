@@ -11,8 +11,10 @@ const TLS_SECRET: &str = "podlayer-azure-tls";
 /// Of the chart podlayer: what is added to the values that it has.
 pub(super) fn of_podlayer(options: &Options) -> Value {
     let pool = &options.pool;
-    let mut values =
-        json!({"azure": {"enabled": true, "namespaces": [pool.namespace], "defaultPool": pool.to_string()}});
+    let mut values = json!({
+        "azure": {"enabled": true, "namespaces": [pool.namespace], "defaultPool": pool.to_string()},
+        "pools": {"enabled": true, "namespaces": [pool.namespace]},
+    });
     if let Some(Image { repository, tag, digest }) = &options.image {
         values["image"] = json!({"repository": repository, "tag": tag, "digest": digest});
     }

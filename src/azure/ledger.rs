@@ -155,6 +155,7 @@ impl Ledger {
             // See `admit`.
             self.0.entry(*key).or_insert(Entry { state: State::Made, since: now, digest: 0 });
         }
+        self.trim();
         *self != before
     }
 
@@ -164,11 +165,16 @@ impl Ledger {
         if entry.state != State::Released {
             (entry.state, entry.since) = (State::Released, now);
         }
-        let mut released: Vec<(i64, AgentKey)> =
+        self.trim();
+    }
+
+    /// Forgets the oldest of those that are over, where there are too many.
+    fn trim(&mut self) {
+        let mut over: Vec<(i64, AgentKey)> =
             self.0.iter().filter(|(_, entry)| !entry.state.is_live()).map(|(key, entry)| (entry.since, *key)).collect();
-        if released.len() > RELEASES {
-            released.sort_unstable();
-            for (_, oldest) in released.iter().take(released.len() - RELEASES) {
+        if over.len() > RELEASES {
+            over.sort_unstable();
+            for (_, oldest) in over.iter().take(over.len() - RELEASES) {
                 self.0.remove(oldest);
             }
         }

@@ -1,5 +1,16 @@
 //! Single calls, and what is answered.
 
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    process::Command,
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{CertificateDer, pem::PemObject},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -193,4 +204,32 @@ fn p4_a_secret_that_is_missing_or_too_short_is_told_and_no_call_is_taken() {
     shared_secret(&namespace, &json!({"one": "short", "two": format!("{SECRET}\n")}));
     wait_until(LONG, "the secret to be read", || ask(&serve) == 200);
     assert!(serve.is_alive());
+}
+
+#[test]
+fn it_speaks_tls_itself_when_it_is_given_a_certificate() {
+    let (namespace, folder) = (namespace("tls"), tempfile::tempdir().unwrap());
+    pool(&namespace, "p", &json!({}));
+    let certs = folder.path().join("certs");
+    let made = Command::new(env!("CARGO_BIN_EXE_podlayer")).args(["certs", "--out"]).arg(&certs).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let file = |name: &str| certs.join(name).to_str().unwrap().to_owned();
+    let serve = Serve::start(&namespace, &["--tls-cert", &file("tls.crt"), "--tls-key", &file("tls.key")]);
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(file("ca.crt")).unwrap() {
+        roots.add(certificate.unwrap()).unwrap();
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connection = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(("127.0.0.1", serve.port)).unwrap());
+    let head = "POST /acquire HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\
+                Connection: close\r\n\r\n{}";
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
 }

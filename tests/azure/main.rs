@@ -9,10 +9,13 @@
 mod controlplane;
 #[path = "../support/kwok.rs"]
 mod kwok;
+#[path = "../support/podlayer.rs"]
+mod podlayer;
 
 mod calls;
 mod crowd;
 mod definition;
+mod layers;
 mod mend;
 mod older;
 mod properties;

@@ -1,6 +1,6 @@
 //! What holds for every body and every signature.
 
-use podlayer::azure::{Acquire, Release, SharedSecret, sign, verify};
+use ::podlayer::azure::{Acquire, Release, SharedSecret, sign, verify};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

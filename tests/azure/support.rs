@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use podlayer::azure::{SharedSecret, sign};
+use ::podlayer::azure::{SharedSecret, sign};
 use serde_json::{Value, json};
 
 use crate::{

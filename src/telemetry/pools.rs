@@ -155,7 +155,10 @@ mod tests {
     #[test]
     fn every_metric_of_pools_is_documented_and_every_documented_one_exists() {
         let (metrics, pools) = Metrics::with_pools();
-        pools.decided(&("ci".into(), "linux".into()), &PoolNumbers::default(), Duration::ZERO);
+        for limited in LIMITS {
+            let numbers = PoolNumbers { limited: Some(limited), ..PoolNumbers::default() };
+            pools.decided(&("ci".into(), "linux".into()), &numbers, Duration::ZERO);
+        }
         for verb in ["apply", "create", "delete", "patch", "status"] {
             pools.wrote(verb);
         }

@@ -24,6 +24,7 @@ mod install;
 mod manifests;
 mod policies;
 mod pools;
+mod pools_render;
 mod process;
 mod render;
 mod schema;

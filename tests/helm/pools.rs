@@ -85,7 +85,10 @@ fn scenario_50_a_controller_with_the_charts_rights_makes_agents_and_pools_go_in_
     assert_eq!(lease["metadata"]["labels"]["app.kubernetes.io/managed-by"], "Helm", "it is the chart's own: {lease}");
     assert!(!lease["spec"]["holderIdentity"].as_str().unwrap().is_empty());
     wait_until(LONG, "an event", || {
-        plane.kubectl(&["get", "events", "-n", &ci, "--field-selector=regarding.kind=AgentPool"]).stdout.contains("p")
+        plane
+            .kubectl(&["get", "events", "-n", &ci, "--field-selector=involvedObject.kind=AgentPool"])
+            .stdout
+            .contains("agentpool/p")
     });
 
     // With the garbage collector's finalizers, which the policy must let it take off.
@@ -227,6 +230,7 @@ fn scenario_25_job_pods_of_others_keep_autoscalers_away_from_the_moment_they_exi
     }
     // Once more as an object that exists: there is no moment without them.
     let mut real = pod(&ci, gitlab(), json!({}));
+    real["metadata"]["name"] = json!("real");
     real["spec"]["nodeSelector"] = json!({"test-node": "none"});
     let real = plane.kubectl_in(&["create", "-o", "json", "-f", "-"], &real.to_string());
     let real: Value = serde_json::from_str(&real.stdout).unwrap();

@@ -223,7 +223,8 @@ fn every_preset_of_the_data_is_a_value_and_the_reverse() {
 fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     let objects = template(&everything());
     let (metrics, pools) = podlayer::telemetry::Metrics::with_pools();
-    pools.decided(&("ci".into(), "linux".into()), &podlayer::telemetry::PoolNumbers::default(), Duration::ZERO);
+    let numbers = podlayer::telemetry::PoolNumbers { limited: Some("AtMax"), ..Default::default() };
+    pools.decided(&("ci".into(), "linux".into()), &numbers, Duration::ZERO);
     // These are there once they are known.
     metrics.certificate_expires(podlayer::telemetry::CertificateUse::Serving, 1);
     metrics.bundle_in_sync(true);

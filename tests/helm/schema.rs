@@ -34,6 +34,9 @@ fn an_unknown_value_is_refused_at_every_level() {
     refused(json!({"pod": {"resources": {"request": {}}}}), &["/pod/resources", "request"]);
     refused(json!({"pod": {"terminationGracePeriodSeconds": 60}}), &["/pod/terminationGracePeriodSeconds", "106"]);
     refused(json!({"networkPolicy": {"enable": true}}), &["/networkPolicy", "enable"]);
+    refused(json!({"pools": {"enable": true}}), &["/pools", "enable"]);
+    refused(json!({"pools": {"pod": {"image": "x"}}}), &["/pools/pod", "image"]);
+    refused(json!({"pools": {"replicas": 0}}), &["/pools/replicas"]);
 }
 
 #[test]
@@ -130,6 +133,11 @@ fn values_that_contradict_each_other_are_refused() {
     for left_alone in ["kube-system", "podlayer", "batch"] {
         let webhook = json!({"failNamespaces": [left_alone], "excludedNamespaces": ["batch"]});
         refused(json!({"webhook": webhook}), &[&format!("webhook.failNamespaces: {left_alone} is left alone")]);
+    }
+    refused(json!({"pools": {"enabled": true}}), &["pools.namespaces: name the namespaces whose pools"]);
+    for left_alone in ["kube-system", "podlayer"] {
+        let pools = json!({"enabled": true, "namespaces": ["ci", left_alone]});
+        refused(json!({"pools": pools}), &[&format!("pools.namespaces: {left_alone} is left alone by podlayer")]);
     }
     refused(json!({"pod": {"hostNetwork": true}}), &["port 10250 is the kubelet's"]);
     refused(json!({"pod": {"port": 8080}}), &["pod.port and pod.adminPort must differ"]);

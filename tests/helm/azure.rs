@@ -113,49 +113,63 @@ fn the_endpoint_may_do_what_it_needs_and_an_agent_that_builds_images_just_that()
     let azure = json!({"enabled": true, "namespaces": [ci], "imageBuilds": builds});
     let pools = json!({"enabled": true, "namespaces": [ci]});
     let release = Release::install(json!({"azure": azure, "pools": pools}));
-    let may = |account: &str, verb: &str, what: &str, namespace: &str| {
-        let user = format!("--as=system:serviceaccount:{account}");
-        let (what, subresource) = what.split_once('#').unwrap_or((what, ""));
-        let mut arguments = vec!["auth", "can-i", verb, what, "-n", namespace, &user];
-        let subresource = format!("--subresource={subresource}");
-        if subresource.len() > "--subresource=".len() {
-            arguments.push(&subresource);
-        }
-        plane.kubectl(&arguments).stdout.trim() == "yes"
-    };
     let endpoint = format!("{}:podlayer-azure", release.own);
-    for (verb, what, is_allowed) in [
+    let rights = [
         ("create", "pods", true),
         ("delete", "pods", true),
         ("get", "secrets", true),
         ("create", "secrets", true),
-        ("watch", "agentpools.podlayer.dev", true),
-        ("update", "leases.coordination.k8s.io", true),
+        ("watch", "podlayer.dev/agentpools", true),
+        ("update", "coordination.k8s.io/leases", true),
         ("list", "secrets", false),
         ("update", "secrets", false),
         ("patch", "pods", false),
-        ("update", "agentpools.podlayer.dev", false),
-        ("create", "pods/linux-buildkit-0#exec", false),
+        ("update", "podlayer.dev/agentpools", false),
+        ("create", "pods#exec#linux-buildkit-0", false),
         ("get", "configmaps", false),
-    ] {
-        assert_eq!(may(&endpoint, verb, what, &ci), is_allowed, "{verb} {what}");
-        assert!(!may(&endpoint, verb, what, &other), "{verb} {what} elsewhere");
-    }
+    ];
     let agent = format!("{ci}:agents");
-    for (verb, what, is_allowed) in [
+    let of_agent = [
         ("list", "pods", true),
         ("get", "pods", true),
-        ("create", "pods/linux-buildkit-0#exec", true),
-        ("create", "pods/linux-buildkit-1#exec", true),
-        ("create", "pods/linux-buildkit-2#exec", false),
-        ("create", "pods/an-agent#exec", false),
+        ("create", "pods#exec#linux-buildkit-0", true),
+        ("create", "pods#exec#linux-buildkit-1", true),
+        ("create", "pods#exec#linux-buildkit-2", false),
+        ("create", "pods#exec#an-agent", false),
         ("create", "pods", false),
         ("delete", "pods", false),
         ("get", "secrets", false),
-    ] {
-        assert_eq!(may(&agent, verb, what, &ci), is_allowed, "{verb} {what}");
+    ];
+    let mut asked: Vec<(String, &str, &str, &str, bool)> = Vec::new();
+    for (verb, what, is_allowed) in rights {
+        asked.push((endpoint.clone(), verb, what, &ci, is_allowed));
+        asked.push((endpoint.clone(), verb, what, &other, false));
     }
-    assert!(!may(&format!("{}:podlayer", release.own), "get", "secrets", &ci), "the webhook has nothing of it");
+    asked.extend(of_agent.map(|(verb, what, is_allowed)| (agent.clone(), verb, what, ci.as_str(), is_allowed)));
+    // The webhook has nothing of it.
+    asked.push((format!("{}:podlayer", release.own), "get", "secrets", &ci, false));
+    let reviews: Vec<String> = asked
+        .iter()
+        .map(|(account, verb, what, namespace, _)| {
+            let mut parts = what.split('#');
+            let resource = parts.next().unwrap();
+            let (group, resource) = resource.split_once('/').unwrap_or(("", resource));
+            let attributes = json!({"verb": verb, "group": group, "resource": resource, "namespace": namespace,
+                                    "subresource": parts.next().unwrap_or(""), "name": parts.next().unwrap_or("")});
+            json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
+                "user": format!("system:serviceaccount:{account}"), "resourceAttributes": attributes}})
+            .to_string()
+        })
+        .collect();
+    let answered = plane.kubectl_in(&["create", "-o", "json", "-f", "-"], &reviews.join("\n---\n"));
+    assert!(answered.ok, "{}", answered.stderr);
+    let answers = serde_json::Deserializer::from_str(&answered.stdout).into_iter::<Value>().map(Result::unwrap);
+    let answers: Vec<Value> =
+        answers.flat_map(|answer| answer["items"].as_array().cloned().unwrap_or_else(|| vec![answer])).collect();
+    assert_eq!(answers.len(), asked.len());
+    for (answer, (account, verb, what, namespace, is_allowed)) in answers.iter().zip(&asked) {
+        assert_eq!(answer["status"]["allowed"], *is_allowed, "{account} {verb} {what} in {namespace}: {answer}");
+    }
     release.uninstall();
     assert_eq!(release.left(), Vec::<String>::new());
 }

@@ -5,6 +5,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     process::Command,
+    sync::Once,
     thread,
     time::{Duration, Instant},
 };
@@ -32,14 +33,15 @@ struct Cluster {
 impl Cluster {
     /// A control plane with what podlayer doesn't install.
     fn new() -> Self {
+        static ONCE: Once = Once::new();
         let plane = ControlPlane::shared();
-        Kwok::shared().node(plane, "setup", 64);
-        crds::install();
-        plane.apply(
-            &json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "test"},
-                    "spec": {"controller": "example.com/none"}})
-            .to_string(),
-        );
+        ONCE.call_once(|| {
+            Kwok::shared().node(plane, "setup", 64);
+            crds::install();
+            let class = json!({"apiVersion": "networking.k8s.io/v1", "kind": "IngressClass", "metadata": {"name": "test"},
+                               "spec": {"controller": "example.com/none"}});
+            plane.apply(&class.to_string());
+        });
         let files = Files::new();
         // It knows one public address and says what it was asked.
         let az = files.write(

@@ -26,7 +26,7 @@ fn rows(text: &str) -> Vec<Vec<String>> {
 #[test]
 fn the_table_of_rights_is_what_the_chart_renders() {
     let pools = json!({"enabled": true, "namespaces": ["ci"]});
-    let builds = json!([{"namespace": "ci", "pool": "POOL", "replicas": 1, "serviceAccount": "agents"}]);
+    let builds = json!([{"namespace": "ci", "pool": "linux", "replicas": 1, "serviceAccount": "agents"}]);
     let azure = json!({"enabled": true, "namespaces": ["ci"], "imageBuilds": builds});
     let objects = template(&values(json!({"layerNamespaces": ["team"], "pools": pools, "azure": azure})));
     let page = read("docs/rbac.md");

@@ -136,7 +136,7 @@ pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     }
     let tools = Tools::find(with_az).map_err(|error| CliError::because("failed to find what is needed", error))?;
     let temporary = tempfile::tempdir().map_err(|error| CliError::because("failed to make a folder", error))?;
-    let folder = values_dir.as_deref().unwrap_or(temporary.path());
+    let folder = values_dir.as_deref().unwrap_or_else(|| temporary.path());
     write_values(&plan, folder)?;
     // kube asks for the process's default; see `webhook`.
     let _ = rustls::crypto::ring::default_provider().install_default();

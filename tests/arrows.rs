@@ -175,7 +175,7 @@ fn parts_of_pool(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     // In `use crate::{…, pool::{…}}` too.
     for (at, _) in flat.match_indices("pool::").filter(|(at, _)| flat[..*at].ends_with([':', '{', ','])) {
-        let rest = flat[at + "pool::".len()..].split("crate::").next().unwrap_or_default();
+        let rest = flat[at + "pool::".len()..].split(';').next().unwrap();
         found.extend(used(&format!("crate::{rest}")));
     }
     found

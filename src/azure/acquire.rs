@@ -8,13 +8,14 @@
 //! If this replica dies between any two, nothing is left that could leak: an agent without a pod gives its place back, one
 //! without a Secret can't start, and a repeated call finishes it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
 };
+use tokio::time::timeout;
 
 use super::{
     bind,
@@ -32,6 +33,9 @@ use crate::{
     names,
     pool::api::{AgentPool, PoolImage},
 };
+
+/// How long the writes for one agent may take together. Callers wait 30 s.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why an agent can't be made now.
 enum Trouble {
@@ -75,9 +79,14 @@ async fn reply(service: &Arc<Service>, pool: &AgentPool, call: &Acquire, agent: 
     };
     // A closed semaphore would be a bug; then there is no bound.
     let _turn = service.making.acquire().await;
-    match make(service, &pool, call, agent, image.as_ref()).await {
-        Ok(reply) => reply,
-        Err(trouble) => troubled(service, &pool, &desk, agent, trouble).await,
+    // Given up between two writes it is as if this replica had died there.
+    match timeout(PATIENCE, make(service, &pool, call, agent, image.as_ref())).await {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(trouble)) => troubled(service, &pool, &desk, agent, trouble).await,
+        Err(_) => {
+            tracing::warn!(pool = pool.name_any(), agent = %agent, "an agent can't be made now: no answer");
+            Reply::unavailable(&Unsure::Away.to_string())
+        }
     }
 }
 

@@ -8,9 +8,10 @@ use kube::{
     Api, Resource, ResourceExt,
     api::{DeleteParams, ListParams},
 };
+use tokio::time::timeout;
 
 use super::{
-    acquire::{ignore_gone, namespace},
+    acquire::{PATIENCE, ignore_gone, namespace},
     bind::{self, Misdirected},
     desk::{Answer, Ask, Unsure, chain},
     ledger::{self, AgentKey},
@@ -30,7 +31,9 @@ pub(super) async fn release(service: &Arc<Service>, pool: &AgentPool, body: &[u8
         Err(error) => return Reply::bad_request(&error),
     };
     let agent = AgentKey::new(pool.metadata.uid.as_deref().unwrap_or_default(), &call.agent.agent_id);
-    reply(service, pool, &call, agent, body).await.about(agent)
+    // Given up between two writes it is as if this replica had died there: the caller comes again.
+    let reply = timeout(PATIENCE, reply(service, pool, &call, agent, body)).await;
+    reply.unwrap_or_else(|_| Reply::unavailable(&Unsure::Away.to_string())).about(agent)
 }
 
 async fn reply(service: &Arc<Service>, pool: &AgentPool, call: &Release, agent: AgentKey, body: &[u8]) -> Reply {

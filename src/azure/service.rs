@@ -34,7 +34,7 @@ const BELIEVED: Duration = Duration::from_secs(5);
 /// a second.
 const DOUBTED: Duration = Duration::from_secs(1);
 /// How long the API server may take for one object.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How often new pools are given a desk.
 const DESKS_EVERY: Duration = Duration::from_secs(1);
 /// How many agents are made at once: as many writes are under way, too few to be throttled.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::{
     AgentKey,
@@ -12,7 +13,7 @@ use super::{
     desk::{Unsure, chain},
     object_names,
     reply::Reply,
-    service::Service,
+    service::{PATIENCE, Service},
     wire::{BadBody, Release},
 };
 use crate::pool::{
@@ -33,13 +34,16 @@ pub(super) async fn status(service: &Service, pool: &AgentPool, body: &[u8]) -> 
     }
     let agent = AgentKey::new(pool.metadata.uid.as_deref().unwrap_or_default(), &call.agent.agent_id);
     let api: Api<Pod> = Api::namespaced(service.client.clone(), &namespace(pool));
-    let reply = match api.get_opt(&object_names::agent(pool, agent)).await {
-        Ok(Some(pod)) => Reply::told(json!({"statusMessage": message(state(&pod, &pool.spec, Timestamp::now()).0)})),
-        Ok(None) => Reply::unknown_agent(),
-        Err(error) => {
+    let reply = match timeout(PATIENCE, api.get_opt(&object_names::agent(pool, agent))).await {
+        Ok(Ok(Some(pod))) => {
+            Reply::told(json!({"statusMessage": message(state(&pod, &pool.spec, Timestamp::now()).0)}))
+        }
+        Ok(Ok(None)) => Reply::unknown_agent(),
+        Ok(Err(error)) => {
             tracing::warn!(agent = %agent, error = %chain(&error), "an agent can't be looked at now");
             Reply::unavailable(&Unsure::Away.to_string())
         }
+        Err(_) => Reply::unavailable(&Unsure::Away.to_string()),
     };
     reply.about(agent)
 }

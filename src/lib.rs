@@ -15,9 +15,11 @@
 //! one direction only (`tests/arrows.rs` reads the `use` lines):
 //!
 //! value ← yaml ← schema ← merge ← diff ← presets ← layers ← admission; `server`, `certs`, `telemetry`, `cluster`
-//! and `doctor` are the rim; `pool` sizes agents and headroom beside it; `cli` wires them.
+//! and `doctor` are the rim; `pool` sizes agents and headroom beside it; `azure` answers Azure
+//! Pipelines; `cli` wires them.
 
 pub mod admission;
+pub mod azure;
 pub mod certs;
 pub mod cli;
 pub mod cluster;

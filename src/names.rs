@@ -49,6 +49,15 @@ pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 pub const HEADROOM_PRIORITY_CLASS: &str = "podlayer-headroom";
 /// The image of placeholders, unless told otherwise: it waits and needs nothing.
 pub const PLACEHOLDER_IMAGE: &str = "registry.k8s.io/pause:3.10";
+/// The Secret with which Azure Pipelines signs, unless told otherwise: that of k8s-poolprovider.
+pub const AZURE_SECRET: &str = "azurepipelines";
+/// The namespace of agents, unless told otherwise: that of k8s-poolprovider.
+pub const AZURE_NAMESPACE: &str = "azuredevops";
+/// What the chart podlayer-ingress makes: Ingress or Gateway and routes, and the Certificate.
+pub const AZURE_INGRESS: &str = "podlayer-azure";
+/// Its Service, unless told otherwise: that of k8s-poolprovider.
+pub const AZURE_SERVICE: &str = "azure-pipelines-pool";
+
 /// The Lease that says which controller is at work.
 pub const LEASE: &str = "podlayer-controller";
 
@@ -119,3 +128,40 @@ pub const FIELD_MANAGER_POOLS: &str = "podlayer-pools";
 pub const FIELD_MANAGER_POOL_STATUS: &str = "podlayer-pool-status";
 /// Path below which pools tell their demand: `/v1/pools/NAMESPACE/NAME`.
 pub const PATH_POOLS: &str = "/v1/pools";
+
+/// Label on an agent of Azure Pipelines, and on what an older provider made: which.
+pub const AGENT_ID: &str = "AgentId";
+/// Annotation of an azure pool's Lease: its agents and what is known of each.
+pub const AZURE_AGENTS: &str = "podlayer.dev/azure-agents";
+/// Annotation of an agent: a hash of whom it was made for.
+pub const AZURE_BINDING: &str = "podlayer.dev/azure-binding";
+/// The key of the Secret with which Azure Pipelines signs, unless told otherwise: that of k8s-poolprovider.
+pub const AZURE_SECRET_KEY: &str = "VSTS_SECRET";
+/// Header with the signature of a call of Azure Pipelines.
+pub const AZURE_SIGNATURE: &str = "x-azure-signature";
+/// Header with which Azure Pipelines says what a call belongs to.
+pub const AZURE_ORCHESTRATION: &str = "x-vss-orchestrationid";
+/// Plain HTTP port, behind an ingress, for Azure Pipelines.
+pub const PORT_AZURE: u16 = 8081;
+/// Last part of the path to ask for an agent, also alone, for the default pool.
+pub const PATH_ACQUIRE: &str = "/acquire";
+/// Last part of the path to give an agent back, also alone, for the default pool.
+pub const PATH_RELEASE: &str = "/release";
+/// Last part of the path to ask how an agent is.
+pub const PATH_STATUS: &str = "/status";
+/// Last part of the path to ask which agents there can be.
+pub const PATH_DEFINITIONS: &str = "/definitions";
+/// Last part of the path to ask how many agents there can be.
+pub const PATH_PARALLELISM: &str = "/parallelism";
+/// Field manager of what is made for Azure Pipelines.
+pub const FIELD_MANAGER_AZURE: &str = "podlayer-azure";
+/// Environment variable by which an agent's container knows where it is.
+pub const AZURE_RUNNING_ON: &str = "RUNNING_ON";
+/// The value of [`AZURE_RUNNING_ON`].
+pub const AZURE_RUNNING_ON_VALUE: &str = "KUBERNETES";
+/// Where an agent's container finds its configuration.
+pub const AZURE_MOUNT: &str = "/azurepipelines/agent";
+/// The Service by which builds of Azure Pipelines know BuildKit.
+pub const AZURE_BUILDKIT_SERVICE: &str = "buildkitd";
+/// Label by which the task ContainerBuild@0 finds BuildKit's pods; its value is [`POOL_KIND_BUILDKIT`].
+pub const AZURE_BUILDKIT_LABEL: &str = "role";

@@ -31,6 +31,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cluster", &["schema", "layers", "admission", "telemetry"]),
     ("doctor", &["layers", "certs"]),
     ("pool", &["layers", "admission", "telemetry", "cluster"]),
+    // Of pools: what they are and what their pods are doing, nothing that watches or writes.
+    ("azure", &["layers", "admission", "telemetry", "cluster", "pool"]),
     // What a pool needs is decided by a pure function of what was seen.
     ("pool/size", &[]),
 ];
@@ -167,6 +169,18 @@ fn used(text: &str) -> BTreeSet<String> {
     found
 }
 
+/// The parts of `pool` that a text names.
+fn parts_of_pool(text: &str) -> BTreeSet<String> {
+    let flat: String = text.split_whitespace().collect();
+    let mut found = BTreeSet::new();
+    // In `use crate::{…, pool::{…}}` too.
+    for (at, _) in flat.match_indices("pool::").filter(|(at, _)| flat[..*at].ends_with([':', '{', ','])) {
+        let rest = flat[at + "pool::".len()..].split(';').next().unwrap();
+        found.extend(used(&format!("crate::{rest}")));
+    }
+    found
+}
+
 #[test]
 fn modules_use_only_what_stands_before_them() {
     let arrows: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
@@ -189,6 +203,12 @@ fn modules_use_only_what_stands_before_them() {
         for (at, _) in text.match_indices("crate::pool::") {
             if module == "pool/size" && !text[at..].starts_with("crate::pool::api") {
                 wrong.push(format!("{}: pool/size may use pool::api only", file.display()));
+            }
+        }
+        if module == "azure" {
+            let known = ["Key", "api", "observe", "shape", "size"];
+            for part in parts_of_pool(&text).difference(&known.map(str::to_owned).into()) {
+                wrong.push(format!("{}: azure may use of pool {} only, not {part}", file.display(), known.join(", ")));
             }
         }
     }
@@ -231,4 +251,8 @@ fn the_reader_of_use_lines_sees_every_form() {
     let text = "use crate::{a::{b, c}, d, e::f};\nlet x = crate::g::h; my_crate::i; use crate::j;";
     let found: Vec<String> = used(text).into_iter().collect();
     assert_eq!(found, ["a", "d", "e", "g", "j"]);
+    let parts = parts_of_pool(
+        "use crate::{\n    pool::{\n        api::{A, B},\n        size,\n    },\n};\ncrate::pool::task::x",
+    );
+    assert_eq!(parts.into_iter().collect::<Vec<_>>(), ["api", "size", "task"]);
 }

@@ -17,10 +17,10 @@ use crate::{
 /// Flags of `import`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The layers are printed; what can't carry over, or works in another way, is told on stderr with its \
+    after_help = "What it becomes is printed; what can't carry over, or works in another way, is told on stderr with its \
                         line.\n\nExamples:\n  podlayer import agent-stack-k8s values.yaml > layers.yaml\n  podlayer import \
                         agent-stack-k8s values.yaml --verify -f jobs/ --presets buildkite\n  podlayer import kyverno \
-                        policy.yaml > layers.yaml\n\nExit codes: 0 all of it carried over, 1 something to look at, 2 usage \
+                        policy.yaml > layers.yaml\n  podlayer import azure-pool pool.yaml --max 20 > pool-new.yaml\n\nExit codes: 0 all of it carried over, 1 something to look at, 2 usage \
                         or an unreadable file."
 )]
 pub(super) struct Args {
@@ -35,6 +35,9 @@ enum From {
     AgentStack(Box<AgentStack>),
     /// Policies of Kyverno that mutate pods.
     Kyverno(Kyverno),
+    /// An AzurePipelinesPool of k8s-poolprovider, to an AgentPool.
+    #[command(name = "azure-pool")]
+    AzurePool(AzurePool),
 }
 
 #[derive(Debug, clap::Args)]
@@ -58,6 +61,15 @@ struct Kyverno {
     /// podlayer's own namespace.
     #[arg(long, value_name = "NAME", default_value = crate::names::NAMESPACE, env = "PODLAYER_NAMESPACE")]
     own_namespace: String,
+}
+
+#[derive(Debug, clap::Args)]
+struct AzurePool {
+    /// The resource, as a file or as kubectl get -o yaml prints it; `-` is stdin.
+    file: PathBuf,
+    /// How many agents there may be: the pool's target size in Azure DevOps.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(0..=2000))]
+    max: Option<i64>,
 }
 
 /// Flags of `convert`.
@@ -91,6 +103,13 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
             tell(&imported, &file);
             print(&checked(&imported, own_namespace)?.0)?;
             Ok(outcome(&imported))
+        }
+        From::AzurePool(AzurePool { file, max }) => {
+            let (text, file) = files::text_of(file)?;
+            let imported = import::azure_pool(&text, *max).map_err(unreadable(&file))?;
+            told(&imported.remarks, &file);
+            print(&imported.to_yaml())?;
+            Ok(if imported.remarks.is_empty() { Outcome::Clean } else { Outcome::Findings })
         }
     }
 }
@@ -131,7 +150,11 @@ fn checked(imported: &Imported, own_namespace: &str) -> Result<(String, Snapshot
 }
 
 fn tell(imported: &Imported, file: &str) {
-    for (Position { line, column }, text) in &imported.remarks {
+    told(&imported.remarks, file);
+}
+
+fn told(remarks: &[(Position, String)], file: &str) {
+    for (Position { line, column }, text) in remarks {
         note(&format!("{}:{line}:{column}: {text}", Path::new(file).display()));
     }
 }

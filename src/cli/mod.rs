@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, wiring only.
 
+mod azure;
 mod callers;
 mod certs;
 mod cluster;
@@ -60,6 +61,8 @@ enum Command {
     Controller(Box<controller::Args>),
     /// Show pools, and why they have the size that they have.
     Pools(pools::Args),
+    /// Agents for Azure Pipelines.
+    Azure(azure::Args),
     /// Show on loopback what podlayer does, without a cluster.
     Demo(demo::Args),
     /// Print a Pod, Job, CronJob or pod template as podlayer would make it.
@@ -72,7 +75,7 @@ enum Command {
     Doctor(doctor::Args),
     /// Say what a change of the layers would do to recent pods.
     Diff(Box<diff::Args>),
-    /// Turn another system's configuration into layers.
+    /// Turn another system's configuration into layers or a pool.
     Import(import::Args),
     /// Move the podSpecPatch of a Buildkite pipeline's steps into the annotation.
     Convert(import::Convert),
@@ -121,6 +124,7 @@ impl Cli {
             Command::Webhook(args) => webhook::run(*args),
             Command::Controller(args) => controller::run(*args),
             Command::Pools(args) => pools::run(args),
+            Command::Azure(args) => azure::run(args),
             Command::Demo(args) => demo::run(&args),
             Command::Render(args) => render::run(&args),
             Command::Explain(args) => explain::run(&args),

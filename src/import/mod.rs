@@ -1,6 +1,7 @@
-//! Other systems' files → layers, with what doesn't carry over.
+//! Other systems' files → layers and pools, with what doesn't carry over.
 
 mod agent_stack;
+mod azure_pool;
 mod convert;
 mod kyverno;
 mod parity;
@@ -8,6 +9,7 @@ mod parity;
 use std::fmt::Write;
 
 pub use agent_stack::agent_stack;
+pub use azure_pool::{ImportedPools, azure_pool};
 pub use convert::convert;
 pub use kyverno::kyverno;
 pub use parity::{Parity, parity};

@@ -25,6 +25,8 @@ pub struct Child {
     pub name: String,
     /// What it should be; `None` if it should not be.
     pub object: Option<Value>,
+    /// Whether its name isn't the pool's own, so that somebody else's object of that name is left alone.
+    pub yields: bool,
 }
 
 /// All of them, as the spec wants them.
@@ -38,18 +40,29 @@ pub fn children(pool: &AgentPool) -> Vec<Child> {
             kind: "PodDisruptionBudget",
             object: guarded.then(|| budget(pool, &name)),
             name: format!("{name}-busy"),
+            yields: false,
         },
         Child {
             api_version: "apps/v1",
             kind: "StatefulSet",
             object: stateful_set(pool, &name, &buildkit),
             name: buildkit.clone(),
+            yields: false,
         },
         Child {
             api_version: "v1",
             kind: "Service",
             object: pool.spec.buildkit.as_ref().map(|_| service(pool, &name, &buildkit)),
             name: buildkit,
+            yields: false,
+        },
+        Child {
+            api_version: "v1",
+            kind: "Service",
+            object: (pool.spec.azure.is_some() && pool.spec.buildkit.is_some())
+                .then(|| service(pool, &name, names::AZURE_BUILDKIT_SERVICE)),
+            name: names::AZURE_BUILDKIT_SERVICE.into(),
+            yields: true,
         },
     ]
 }
@@ -68,12 +81,17 @@ fn budget(pool: &AgentPool, name: &str) -> Value {
 fn stateful_set(pool: &AgentPool, pool_name: &str, name: &str) -> Option<Value> {
     let buildkit = pool.spec.buildkit.as_ref()?;
     let labels = json!({names::POOL: pool_name, names::POOL_KIND: names::POOL_KIND_BUILDKIT});
+    let mut pod_labels = labels.clone();
+    if pool.spec.azure.is_some() {
+        // The task ContainerBuild@0 looks for its builders by this label.
+        pod_labels[names::AZURE_BUILDKIT_LABEL] = json!(names::POOL_KIND_BUILDKIT);
+    }
     let image = buildkit.image.as_deref().unwrap_or(BUILDKIT_IMAGE);
     let address = format!("tcp://0.0.0.0:{BUILDKIT_PORT}");
     Some(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata(pool, name), "spec": {
     "replicas": buildkit.replicas, "serviceName": name, "podManagementPolicy": "Parallel",
     "selector": {"matchLabels": labels},
-    "template": {"metadata": {"labels": labels}, "spec": {
+    "template": {"metadata": {"labels": pod_labels}, "spec": {
         "automountServiceAccountToken": false,
         "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000},
         "containers": [{
@@ -120,5 +138,25 @@ mod tests {
         let made: Vec<Child> = children(&pool(&spec)).into_iter().filter(|child| child.object.is_some()).collect();
         assert_eq!(made.iter().map(|child| child.kind).collect::<Vec<_>>(), ["StatefulSet", "Service"]);
         assert_eq!(made[0].object.as_ref().unwrap()["spec"]["replicas"], 3);
+    }
+
+    #[test]
+    fn builds_of_azure_pipelines_find_buildkit_by_the_names_that_they_know() {
+        let spec = json!({"mode": "Agents", "max": 1, "buildkit": {"replicas": 1}, "azure": {"secretName": "s"},
+                          "template": {"spec": {"containers": []}}});
+        let made = children(&pool(&spec));
+        let of = |kind: &str, name: &str| {
+            let found = made.iter().find(|child| child.kind == kind && child.name == name).unwrap();
+            (found.object.clone().unwrap(), found.yields)
+        };
+        let (set, _) = of("StatefulSet", "p-buildkit");
+        assert_eq!(set["spec"]["template"]["metadata"]["labels"]["role"], "buildkit");
+        assert!(set["spec"]["selector"]["matchLabels"].get("role").is_none(), "a selector can't be changed later");
+        let (service, yields) = of("Service", "buildkitd");
+        assert!(yields);
+        assert_eq!(
+            service["spec"]["selector"],
+            json!({"podlayer.dev/pool": "p", "podlayer.dev/pool-kind": "buildkit"})
+        );
     }
 }

@@ -116,7 +116,11 @@ fn decided(pod: Value, namespace: &str, snapshot: &Snapshot, policy: &Policy) ->
     Ok(pod)
 }
 
-fn agent(pool: &AgentPool) -> Result<Shape, ShapeError> {
+/// An agent of a pool, from its template.
+///
+/// # Errors
+/// [`ShapeError::Template`].
+pub fn agent(pool: &AgentPool) -> Result<Shape, ShapeError> {
     let Some(template) = &pool.spec.template else { return Err(ShapeError::Template("there is none".into())) };
     let mut spec = template.spec.clone();
     let Some(containers) = spec.get_mut("containers").and_then(Value::as_array_mut) else {

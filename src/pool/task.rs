@@ -346,6 +346,13 @@ async fn put_right(shared: &Shared, pool: &AgentPool, namespace: &str, child: &C
     let api: Api<DynamicObject> = Api::namespaced_with(shared.client.clone(), namespace, &resource);
     match &child.object {
         Some(object) => {
+            if child.yields
+                && let Some(found) = api.get_metadata_opt(&child.name).await?
+                && !found.owner_references().iter().any(|owner| Some(&owner.uid) == pool.metadata.uid.as_ref())
+            {
+                tracing::debug!(pool = pool.name_any(), name = child.name, "somebody else has an object of that name");
+                return Ok(());
+            }
             let params = PatchParams::apply(names::FIELD_MANAGER_POOLS).force();
             shared.metrics.wrote("apply");
             api.patch(&child.name, &params, &Patch::Apply(object)).await.map(|_| ())

@@ -63,6 +63,20 @@ pub async fn serve(
     listen(listener, Site::new(Some(tls.into()), router, limits, drain, metrics)).await
 }
 
+/// As [`serve`], over plain HTTP: behind something that ends TLS.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_plain(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    drain: Drain,
+    metrics: Metrics,
+) -> Result<(), ServeError> {
+    listen(listener, Site::new(None, router, limits, drain, metrics)).await
+}
+
 /// What all connections of one listener share.
 pub(super) struct Site {
     pub(super) tls: Option<TlsAcceptor>,

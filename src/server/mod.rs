@@ -30,5 +30,5 @@ pub use drain::Drain;
 pub use gate::{Arrived, with_fallbacks};
 pub use health::{Condition, Readiness};
 pub use limits::Limits;
-pub use listener::{ServeError, bind, serve};
+pub use listener::{ServeError, bind, serve, serve_plain};
 pub use tls::{server_config, server_config_for_known};

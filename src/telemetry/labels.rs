@@ -37,6 +37,70 @@ macro_rules! label {
 }
 
 label! {
+    /// How a call of Azure Pipelines ended.
+    AzureOutcome {
+        /// An agent is coming.
+        Accepted => "accepted",
+        /// 400.
+        BadRequest => "bad_request",
+        /// No agent: the pool is at its max.
+        DeclinedMax => "declined_max",
+        /// No agent: the pool is paused.
+        DeclinedPaused => "declined_paused",
+        /// No agent: a quota is used up.
+        DeclinedQuota => "declined_quota",
+        /// No agent: the cluster refused its pod.
+        DeclinedRefused => "declined_refused",
+        /// No agent: it was released or ended before.
+        DeclinedReleased => "declined_released",
+        /// 403.
+        Forbidden => "forbidden",
+        /// 429.
+        Overload => "overload",
+        /// The agent may go, or is gone.
+        Released => "released",
+        /// What was asked for.
+        Told => "told",
+        /// 503.
+        Unavailable => "unavailable",
+        /// There is no such agent or definition.
+        Unknown => "unknown",
+    }
+}
+
+label! {
+    /// Which call of Azure Pipelines.
+    AzureRoute {
+        /// For an agent.
+        Acquire => "acquire",
+        /// For the agents that there can be.
+        Definitions => "definitions",
+        /// For how many there can be.
+        Parallelism => "parallelism",
+        /// That an agent may go.
+        Release => "release",
+        /// For how an agent is.
+        Status => "status",
+    }
+}
+
+label! {
+    /// What was done about an agent of Azure Pipelines without being asked.
+    AzureReaped {
+        /// It ended at once.
+        Ended => "ended",
+        /// An image of its that isn't there.
+        Image => "image",
+        /// It was released before its pod was made.
+        Late => "late",
+        /// It took too long to start.
+        Timeout => "timeout",
+        /// No node has room for it.
+        Unschedulable => "unschedulable",
+    }
+}
+
+label! {
     /// Which certificate an expiry belongs to.
     CertificateUse {
         /// The CA that signs what the webhook serves.

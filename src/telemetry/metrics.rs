@@ -14,6 +14,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::azure::AzureMetrics;
 use super::histogram::Histogram;
 use super::labels::{CertificateUse, Decision, KeepFailure, KeptIn, LayerState, Outcome, Reason, Reload, RequestPath};
 use super::pools::PoolMetrics;
@@ -81,6 +82,14 @@ impl Metrics {
         let pools = PoolMetrics::default();
         pools.register(&mut registry);
         (Self::on(registry), pools)
+    }
+
+    /// All metrics at 0, with those of the calls of Azure Pipelines.
+    pub fn with_azure() -> (Self, AzureMetrics) {
+        let mut registry = Registry::with_prefix("podlayer");
+        let azure = AzureMetrics::default();
+        azure.register(&mut registry);
+        (Self::on(registry), azure)
     }
 
     fn on(mut registry: Registry) -> Self {

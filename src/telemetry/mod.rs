@@ -6,9 +6,14 @@ pub mod labels;
 pub mod log;
 pub mod metrics;
 
+mod azure;
 mod histogram;
 mod pools;
 
-pub use labels::{CertificateUse, Decision, KeepFailure, KeptIn, LayerState, Outcome, Reason, Reload, RequestPath};
+pub use azure::AzureMetrics;
+pub use labels::{
+    AzureOutcome, AzureReaped, AzureRoute, CertificateUse, Decision, KeepFailure, KeptIn, LayerState, Outcome, Reason,
+    Reload, RequestPath,
+};
 pub use metrics::Metrics;
 pub use pools::{PoolMetrics, PoolNumbers};

@@ -1,4 +1,4 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{folder, podlayer, root};
 
@@ -239,6 +239,98 @@ steps:
     assert_eq!((run.code, run.stdout), (0, example));
 }
 
+const AZURE_POOL: &str = "apiVersion: dev.azure.com/v1alpha1
+kind: AzurePipelinesPool
+metadata:
+  name: azurepipelinespool-operator
+  namespace: azuredevops
+  uid: 0f3
+spec:
+  controllerImage: example.azurecr.io/webserver:1
+  buildkitReplicas: 2
+  initialized: true
+  agentPools:
+  - name: linux
+    spec:
+      containers:
+      - name: agent
+        image: example.azurecr.io/agent:16
+        resources: {requests: {cpu: \"1\"}}
+  - name: linux-20
+    spec:
+      containers:
+      - name: agent
+        image: example.azurecr.io/agent:20
+        resources: {requests: {cpu: \"1\"}}
+  - name: windows
+    spec:
+      nodeSelector: {kubernetes.io/os: windows}
+      containers: [{name: agent, image: \"example.azurecr.io/windows:1\"}]
+  - name: empty
+";
+
+#[test]
+fn a_pool_of_k8s_poolprovider_becomes_an_agent_pool_that_takes_its_place() {
+    let run = podlayer(&["import", "azure-pool", "-"], AZURE_POOL);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let made: Value = serde_yaml::from_str(run.stdout.strip_prefix("---\n").unwrap()).unwrap();
+    let agent =
+        json!({"name": "agent", "image": "example.azurecr.io/agent:16", "resources": {"requests": {"cpu": "1"}}});
+    assert_eq!(
+        made,
+        json!({"apiVersion": "podlayer.dev/v1alpha1", "kind": "AgentPool",
+            "metadata": {"name": "azurepipelinespool-operator", "namespace": "azuredevops"},
+            "spec": {"mode": "Agents", "max": 10, "buildkit": {"replicas": 2},
+                "azure": {"secretName": "azurepipelines", "defaultImage": "linux", "images": [
+                    {"name": "linux", "image": "example.azurecr.io/agent:16"},
+                    {"name": "linux-20", "image": "example.azurecr.io/agent:20"}]},
+                "template": {"spec": {"containers": [agent]}}}})
+    );
+    let remarks: Vec<&str> = run.stderr.lines().collect();
+    for (place, wanted) in [
+        ("stdin:8:3:", "controllerImage was the old endpoint's image"),
+        ("stdin:27:", "an entry of agentPools without a name and a spec: left out"),
+        ("stdin:18:", "never used linux-20: here a pipeline chooses it by `pool: {image: linux-20}`"),
+        ("stdin:24:", "never used windows, and more than its image differs: left out; make an AgentPool of it"),
+        ("stdin:12:", "agents ran as the namespace's default account, which the old chart made admin"),
+        ("stdin:7:1:", "max is set to 10; --max with the target size"),
+    ] {
+        assert!(remarks.iter().any(|line| line.starts_with(place) && line.contains(wanted)), "{wanted}: {remarks:#?}");
+    }
+    assert_eq!(remarks.len(), 6, "{remarks:#?}");
+
+    // As kubectl lists them, with all that can be carried over, and something else among them.
+    let list = "apiVersion: v1
+kind: List
+items:
+- apiVersion: dev.azure.com/v1alpha1
+  kind: AzurePipelinesPool
+  metadata: {name: a-name-that-is-longer-than-forty-characters-are}
+  spec:
+    agentPools:
+    - {name: linux, spec: {serviceAccountName: agents, containers: [{name: agent, image: \"agent:1\"}]}}
+    buildkitReplica: 1
+- {apiVersion: v1, kind: ConfigMap}
+";
+    let run = podlayer(&["import", "azure-pool", "-", "--max", "25"], list);
+    let made: Value = serde_yaml::from_str(run.stdout.strip_prefix("---\n").unwrap()).unwrap();
+    assert_eq!(made["spec"]["azure"], json!({"secretName": "azurepipelines"}));
+    assert_eq!(
+        (&made["spec"]["max"], &made["spec"]["template"]["spec"]["serviceAccountName"]),
+        (&json!(25), &json!("agents"))
+    );
+    assert_eq!(made["metadata"], json!({"name": "a-name-that-is-longer-than-forty-charact"}));
+    let remarks: Vec<&str> = run.stderr.lines().collect();
+    for wanted in [
+        "has more than 40 characters: cut to",
+        "buildkitReplica has no counterpart",
+        "a ConfigMap is no AzurePipelinesPool",
+    ] {
+        assert!(remarks.iter().any(|line| line.contains(wanted)), "{wanted}: {remarks:#?}");
+    }
+    assert_eq!(remarks.len(), 3, "{remarks:#?}");
+}
+
 #[test]
 fn other_files_are_told_apart() {
     for (args, text, wanted) in [
@@ -249,6 +341,13 @@ fn other_files_are_told_apart() {
         ),
         (&["import", "kyverno", "-"], "a: [\n", "failed to read stdin: "),
         (&["convert", "-"], "a: [\n", "failed to read stdin: "),
+        (&["import", "azure-pool", "-"], "a: [\n", "failed to read stdin: "),
+        (
+            &["import", "azure-pool", "-"],
+            "apiVersion: dev.azure.com/v1alpha1\nkind: AzurePipelinesPool\n",
+            "has no spec",
+        ),
+        (&["import", "azure-pool", "-", "--max", "9999"], "", "9999 is not in 0..=2000"),
         (&["import"], "", "agent-stack-k8s"),
     ] {
         let run = podlayer(args, text);

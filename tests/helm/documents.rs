@@ -26,11 +26,16 @@ fn rows(text: &str) -> Vec<Vec<String>> {
 #[test]
 fn the_table_of_rights_is_what_the_chart_renders() {
     let pools = json!({"enabled": true, "namespaces": ["ci"]});
-    let objects = template(&values(json!({"layerNamespaces": ["team"], "pools": pools})));
+    let builds = json!([{"namespace": "ci", "pool": "linux", "replicas": 1, "serviceAccount": "agents"}]);
+    let azure = json!({"enabled": true, "namespaces": ["ci"], "imageBuilds": builds});
+    let objects = template(&values(json!({"layerNamespaces": ["team"], "pools": pools, "azure": azure})));
     let page = read("docs/rbac.md");
-    let (webhook, controller) = page.split_once("## The controller of pools").unwrap();
+    let (webhook, rest) = page.split_once("## The controller of pools").unwrap();
+    let (controller, rest) = rest.split_once("## The endpoint for Azure Pipelines").unwrap();
+    let (azure, builds) = rest.split_once("### Agents that build images").unwrap();
     // By the account that the binding of a role names.
-    for (account, section) in [("podlayer", webhook), ("podlayer-controller", controller)] {
+    let sections = [("podlayer", webhook), ("podlayer-controller", controller), ("podlayer-azure", azure)];
+    for (account, section) in sections.into_iter().chain([("agents", builds)]) {
         compare_rights(&objects, account, section);
     }
 }
@@ -63,6 +68,7 @@ fn compare_rights(objects: &BTreeMap<String, Value>, account: &str, section: &st
             ("podlayer's namespace", "podlayer"),
             ("layerNamespaces", "team"),
             ("pools.namespaces", "ci"),
+            ("azure.", "ci"),
             ("cluster", ""),
         ];
         for (words, namespace) in places {
@@ -78,6 +84,7 @@ fn compare_rights(objects: &BTreeMap<String, Value>, account: &str, section: &st
 fn links_lead_to_files() {
     let mut documents = vec![project_root().join("README.md"), project_root().join("SECURITY.md")];
     documents.push(project_root().join("charts/podlayer/README.md"));
+    documents.push(project_root().join("charts/podlayer-ingress/README.md"));
     documents.extend(fs::read_dir(project_root().join("docs")).unwrap().map(|entry| entry.unwrap().path()));
     for document in documents.iter().filter(|path| path.extension().is_some_and(|ending| ending == "md")) {
         let text = fs::read_to_string(document).unwrap();

@@ -27,11 +27,14 @@ fn generated_presets_are_those_of_the_program() {
 }
 
 #[test]
-fn generated_readme_of_the_chart_is_up_to_date() {
-    let read = |file: &str| fs::read_to_string(project_root().join("charts/podlayer").join(file)).unwrap();
-    let text = read("README.in.md");
-    assert!(text.contains("{{values}}"));
-    compare("charts/podlayer/README.md", &text.replace("{{values}}\n", &table_of_values(&read("values.yaml"))));
+fn generated_readme_of_each_chart_is_up_to_date() {
+    for chart in ["charts/podlayer", "charts/podlayer-ingress"] {
+        let read = |file: &str| fs::read_to_string(project_root().join(chart).join(file)).unwrap();
+        let text = read("README.in.md");
+        assert!(text.contains("{{values}}"));
+        let made = text.replace("{{values}}\n", &table_of_values(&read("values.yaml")));
+        compare(&format!("{chart}/README.md"), &made);
+    }
 }
 
 #[test]

@@ -3,19 +3,17 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::PathBuf,
-    process::{Command, Stdio},
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::controlplane::{ControlPlane, Output, Program, free_port, project_root, wait_until};
-
-/// The release of helm that `helm/go.mod` names; a test compares.
-const RELEASE: &str = "v4.3.1";
+use crate::{
+    controlplane::{ControlPlane, Output, free_port, project_root, wait_until},
+    helm_program::{RELEASE, run},
+};
 
 /// Runs helm without any cluster.
 pub(crate) fn offline(arguments: &[&str], values: &Value) -> Output {
@@ -25,44 +23,6 @@ pub(crate) fn offline(arguments: &[&str], values: &Value) -> Output {
 /// Runs helm on a control plane as admin.
 pub(crate) fn on(plane: &ControlPlane, arguments: &[&str], values: &Value) -> Output {
     run(plane.kubeconfig(), arguments, values)
-}
-
-fn run(kubeconfig: &str, arguments: &[&str], values: &Value) -> Output {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("values.json");
-    fs::write(&file, values.to_string()).unwrap();
-    let mut command = Command::new(binary());
-    command.args(arguments);
-    if !values.is_null() {
-        command.arg("--values").arg(&file);
-    }
-    let output = command
-        .env("KUBECONFIG", kubeconfig)
-        // The user's own repositories, plugins and caches stay out of tests.
-        .env("HELM_CACHE_HOME", folder.path().join("cache"))
-        .env("HELM_CONFIG_HOME", folder.path().join("config"))
-        .env("HELM_DATA_HOME", folder.path().join("data"))
-        .env_remove("HELM_NAMESPACE")
-        .current_dir(project_root())
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    Output {
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        ok: output.status.success(),
-    }
-}
-
-fn binary() -> PathBuf {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    let build = || {
-        let source = project_root().join("tests/helm/helm");
-        let ldflags = format!("-s -w -X helm.sh/helm/v4/internal/version.version={RELEASE}");
-        let package = "helm.sh/helm/v4/cmd/helm";
-        Program { name: "helm", source: &source, package, ldflags: &ldflags, minutes: 7 }.build()
-    };
-    BINARY.get_or_init(build).clone()
 }
 
 #[test]
@@ -186,7 +146,7 @@ impl Release {
         let mut left: Vec<String> = output.stdout.lines().filter(mine).map(str::to_owned).collect();
         let kinds = "deployments,services,serviceaccounts,roles,rolebindings,secrets,configmaps,networkpolicies,\
                      poddisruptionbudgets,leases";
-        let label = "app.kubernetes.io/name in (podlayer,podlayer-controller)";
+        let label = "app.kubernetes.io/name in (podlayer,podlayer-controller,podlayer-azure)";
         let output = self.plane.kubectl(&["get", kinds, "--all-namespaces", "-l", label, "-o", "name"]);
         assert!(output.ok, "{}", output.stderr);
         left.extend(output.stdout.lines().map(str::to_owned));

@@ -6,14 +6,20 @@
 
 #[path = "../support/controlplane.rs"]
 mod controlplane;
+#[path = "../support/crds.rs"]
+mod crds;
 mod helm;
+#[path = "../support/helm.rs"]
+mod helm_program;
 #[path = "../support/kwok.rs"]
 mod kwok;
 
+mod azure;
 mod conditions;
 mod documents;
 mod generated;
 mod hooks;
+mod ingress;
 mod install;
 mod manifests;
 mod policies;

@@ -96,6 +96,9 @@ fn the_api_server_takes_whatever_the_chart_renders() {
         json!({"monitoring": {"serviceMonitor": {"enabled": false}, "prometheusRule": {"enabled": false}}}),
     );
     merge(&mut all, json!({"layerNamespaces": ["default"], "pools": {"namespaces": ["default"]}}));
+    let builds = json!([{"namespace": "default", "pool": "linux", "replicas": 2, "serviceAccount": "agents"}]);
+    let azure = json!({"namespaces": ["default"], "defaultPool": "default/linux", "imageBuilds": builds});
+    merge(&mut all, json!({"azure": azure}));
     let mut hooks = 0;
     for (key, object) in template(&all) {
         // Fields that there aren't and types that are wrong are refused; so is a pod that isn't `restricted`.

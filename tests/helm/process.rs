@@ -45,6 +45,11 @@ impl Replica {
         Self::at(release, "podlayer-controller", "")
     }
 
+    /// Starts an endpoint for Azure Pipelines at this port of 127.0.0.1, and waits until it is ready.
+    pub(crate) fn azure(release: &Release, port: u16) -> Self {
+        Self::at(release, "podlayer-azure", &format!("127.0.0.1:{port}"))
+    }
+
     fn at(release: &Release, name: &str, address: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let plane = release.plane;

@@ -24,6 +24,9 @@ pub(crate) fn everything() -> Value {
         "policies": {"stripStamp": "On", "requirePreset": {"ci": {"users": ["a", "b"], "preset": "jenkins"}}},
         "pools": {"enabled": true, "namespaces": ["ci", "batch"], "demandFrom": [{"namespaceSelector": {}}]},
         "monitoring": {"serviceMonitor": {"enabled": true}, "prometheusRule": {"enabled": true}, "dashboard": {"enabled": true}},
+        "azure": {"enabled": true, "namespaces": ["ci"], "defaultPool": "ci/linux",
+                  "callbackHosts": ["tfs.example.com"], "callbackCA": {"configMap": "tfs"},
+                  "imageBuilds": [{"namespace": "ci", "pool": "linux", "replicas": 2, "serviceAccount": "agents"}]},
     }))
 }
 

@@ -4,10 +4,12 @@
 //! schema, so that nothing is ever written back into a spec. The one exception is `replicas`, for the API server can't
 //! answer `/scale` without it.
 
+mod azure;
 mod selector;
 mod spec;
 mod status;
 
+pub use azure::Azure;
 pub use selector::{JobSelector, Operator, Requirement};
 pub use spec::{
     AgentPool, AgentPoolSpec, Backoff, Buildkit, Busy, BusySource, Mode, Order, PdbMode, PoolImage, Protection,

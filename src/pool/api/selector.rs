@@ -50,6 +50,11 @@ pub enum Operator {
 }
 
 impl JobSelector {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
     /// Whether a pod with these labels is one of the pool's job pods. The empty selector matches none.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let meets = |requirement: &Requirement| {
@@ -61,8 +66,7 @@ impl JobSelector {
                 Operator::NotIn => value.is_none_or(|value| !requirement.values.contains(value)),
             }
         };
-        let empty = self.match_labels.is_empty() && self.match_expressions.is_empty();
-        !empty
+        !self.is_empty()
             && self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(meets)
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AgentPoolStatus, JobSelector};
+use super::{AgentPoolStatus, Azure, JobSelector};
 
 /// A number of agents, or of headroom, kept for the job pods of one namespace.
 #[derive(Clone, CustomResource, Debug, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -51,13 +51,19 @@ use super::{AgentPoolStatus, JobSelector};
     validation = Rule::new("self.mode != 'Agents' || has(self.template)").message("mode Agents needs a template to make agents from"),
     validation = Rule::new("!has(self.minIdle) || self.minIdle <= self.max").message("minIdle is more than max"),
     validation = Rule::new("!has(self.shapeFrom) || self.shapeFrom != 'Template' || has(self.template)").message("shapeFrom: Template needs a template"),
-    validation = Rule::new("self.mode != 'Agents' || !has(self.busy) || self.busy.source != 'PodPhase' || !has(self.minIdle) || self.minIdle == 0").message("with busy.source PodPhase every running agent is busy and none is ever idle: minIdle must be 0")
+    validation = Rule::new("self.mode != 'Agents' || !has(self.busy) || self.busy.source != 'PodPhase' || !has(self.minIdle) || self.minIdle == 0").message("with busy.source PodPhase every running agent is busy and none is ever idle: minIdle must be 0"),
+    validation = Rule::new("has(self.jobSelector) || has(self.azure)").message("jobSelector is missing: write which pods are the pool's job pods"),
+    validation = Rule::new("!has(self.azure) || self.mode == 'Agents'").message("azure needs mode Agents: Azure Pipelines asks for agents made from the template"),
+    validation = Rule::new("!has(self.azure) || ((!has(self.minIdle) || self.minIdle == 0) && self.replicas == 0)").message("with azure, Azure Pipelines says how many agents there are: minIdle and replicas must be 0"),
+    validation = Rule::new("!has(self.azure) || !has(self.busy) || self.busy.source == 'PodPhase'").message("with azure every running agent is busy: leave busy out"),
+    validation = Rule::new("!has(self.azure) || self.max <= 2000").message("with azure, max is at most 2000")
 )]
 pub struct AgentPoolSpec {
     /// Headroom keeps placeholder pods of the job pods' shape, which a real job pod preempts. Agents keeps warm agents
     /// made from the template. Observe makes nothing and counts.
     pub mode: Mode,
-    /// Which pods of the namespace are the pool's job pods.
+    /// Which pods of the namespace are the pool's job pods. Only with azure it may be left out.
+    #[serde(default, skip_serializing_if = "JobSelector::is_empty")]
     pub job_selector: JobSelector,
     /// What agents are made from; under Headroom, what the placeholders are shaped like.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +79,9 @@ pub struct AgentPoolSpec {
     /// A BuildKit beside the pool, with a Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buildkit: Option<Buildkit>,
+    /// Agents: Azure Pipelines asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub azure: Option<Azure>,
     /// How many idle agents (placeholders) are kept beyond what is at work. Left out: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10000))]
@@ -168,7 +177,7 @@ pub struct TemplateMetadata {
 /// An image of the pool.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PoolImage {
-    /// Agents: the container of the template that it is for. Headroom: any name.
+    /// Agents: the container of the template that it is for; under azure, what pipelines call it. Headroom: any name.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
     /// The image.
@@ -409,7 +418,9 @@ impl AgentPoolSpec {
 
     /// Where to look whether an agent is at work.
     pub fn busy_source(&self) -> BusySource {
-        self.busy.as_ref().map_or(BusySource::Label, |busy| busy.source)
+        // Azure Pipelines asks for an agent when it has a job for it.
+        let default = if self.azure.is_some() { BusySource::PodPhase } else { BusySource::Label };
+        self.busy.as_ref().map_or(default, |busy| busy.source)
     }
 }
 

@@ -150,6 +150,8 @@ fn count(mode: Mode, seen: &Observation) -> Counts {
 fn desired(spec: &AgentPoolSpec, seen: &Observation, own: &Own, min_idle: i32, max: i32) -> i32 {
     let jobs = seen.jobs;
     match spec.mode {
+        // Azure Pipelines makes them; what there is, is what there should be.
+        Mode::Agents if spec.azure.is_some() => own.live(),
         Mode::Agents => {
             let need = own.busy.saturating_add(jobs.queued).saturating_add(min_idle).max(spec.replicas);
             need.min(max.max(own.busy)).max(own.busy)
@@ -237,6 +239,10 @@ fn remember(spec: &AgentPoolSpec, seen: &Observation, own: &Own, now: Timestamp,
 }
 
 fn create(spec: &AgentPoolSpec, seen: &Observation, own: &Own, now: Timestamp, decision: &mut Decision) {
+    if spec.azure.is_some() {
+        decision.limited = (own.held() >= decision.max).then_some(Limited::AtMax);
+        return;
+    }
     let jobs_at_work = seen.jobs.busy + seen.jobs.starting;
     let ceiling = if spec.mode == Mode::Headroom { decision.max.saturating_sub(jobs_at_work) } else { decision.max };
     let wanted = decision.desired - own.live() - seen.in_flight;
@@ -377,6 +383,8 @@ fn reap(spec: &AgentPoolSpec, seen: &Observation, now: Timestamp, decision: &mut
     for agent in &seen.agents {
         let goes = match agent.state {
             State::Succeeded | State::Failed => now.duration_since(agent.since) >= FINISHED_STAYS,
+            // Whoever answers Azure Pipelines tells it so, and takes it away.
+            State::Stuck(_) if spec.azure.is_some() => false,
             State::Stuck(_) => !paused,
             _ => false,
         };

@@ -2,11 +2,12 @@
 //! `pool/observe/scenarios.rs`, `pool/core/scenarios.rs`, `pool/children.rs` and `tests/pools`.
 
 use super::*;
-use crate::pool::api::{AgentPoolSpec, JobSelector, ScaleDown, ScaleUp, Schedule, Template};
+use crate::pool::api::{AgentPoolSpec, Azure, JobSelector, ScaleDown, ScaleUp, Schedule, Template};
 
 pub(super) fn spec(mode: Mode, max: i32) -> AgentPoolSpec {
     AgentPoolSpec {
         mode,
+        azure: None,
         job_selector: JobSelector { match_labels: [("ci".into(), "x".into())].into(), ..JobSelector::default() },
         template: Some(Template { spec: serde_json::json!({"containers": []}), ..Template::default() }),
         shape_from: None,
@@ -383,4 +384,38 @@ fn delay_and_ttl_are_waited_for_and_a_step_of_the_clock_starts_them_anew() {
         assert_eq!((decision.hold, decision.drain.len()), (None, 0));
         now.memory.last_tick = Some(at(59));
     }
+}
+
+#[test]
+fn of_agents_that_azure_pipelines_asks_for_the_controller_makes_none_takes_none_and_clears_away_what_ended() {
+    let spec = AgentPoolSpec { azure: Some(Azure::default()), max: 4, ..spec(Mode::Agents, 4) };
+    let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+    let agent = |uid: &str, state: State| Agent {
+        id: Id { name: uid.into(), uid: uid.into(), version: "1".into() },
+        state,
+        created: at(0),
+        since: at(0),
+        outdated: true,
+        cordoned: true,
+        draining: false,
+        marked_busy: true,
+        early: false,
+    };
+    let seen = Observation {
+        agents: vec![
+            agent("busy", State::Busy),
+            agent("starting", State::Starting),
+            agent("stuck", State::Stuck(Stuck::Timeout)),
+            agent("ended", State::Succeeded),
+            agent("failed", State::Failed),
+        ],
+        jobs: Jobs { queued: 50, ..Jobs::default() },
+        settled: true,
+        ..Observation::default()
+    };
+    let decision = size(&spec, &seen, at(100_000));
+    assert_eq!((decision.create, decision.desired, decision.limited), (0, 2, Some(Limited::AtMax)));
+    assert!(decision.drain.is_empty() && decision.delete.is_empty());
+    let reaped: Vec<&str> = decision.reap.iter().map(|id| id.name.as_str()).collect();
+    assert_eq!(reaped, ["ended", "failed"], "one that is stuck is its answerer's to tell of");
 }

@@ -100,6 +100,8 @@ fn main() -> ExitCode {
 }
 
 fn start(args: &Args) -> Result<(), Box<dyn Error>> {
+    // On all cores, before this process has but one.
+    server::build(&args.servers)?;
     let pinned = !args.unpinned && thread::available_parallelism()?.get() > 1;
     if pinned {
         // Before there are threads: they inherit it.
@@ -132,7 +134,7 @@ async fn run(args: &Args, core: Option<usize>) -> Result<(), Box<dyn Error>> {
         "peak_kib",
     ];
     let mut report = Report::new("compare", &columns)?;
-    let ground = Ground::new(&args.servers, core)?;
+    let ground = Ground::new(core)?;
     let mut servers = Vec::new();
     let first = review("4k")?;
     for kind in &args.servers {

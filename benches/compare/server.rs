@@ -75,15 +75,11 @@ impl Kind {
 }
 
 impl Ground {
-    /// Builds the Go servers, if any is wanted, and makes a certificate.
-    pub(crate) fn new(kinds: &[Kind], core: Option<usize>) -> Result<Self, Box<dyn Error>> {
+    /// Makes a certificate; the Go servers must be [built](build).
+    pub(crate) fn new(core: Option<usize>) -> Result<Self, Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         certificate(folder.path())?;
-        let peers = crate::common::report::folder().join("peers");
-        fs::create_dir_all(&peers)?;
-        if kinds.iter().any(|kind| !matches!(kind, Kind::Podlayer | Kind::NullRust)) {
-            build(&peers)?;
-        }
+        let peers = peers();
         Ok(Self { folder, peers, core })
     }
 
@@ -122,7 +118,7 @@ impl Ground {
             Kind::GoTuned => plain("tuned"),
             Kind::NullGo => plain("null"),
         };
-        let log = certificates.join("log");
+        let log = certificates.join(format!("log-{}", address.port()));
         let mut process = Process::start(command, File::create(&log)?, self.core)
             .map_err(|error| format!("can't start {}: {error}", kind.name()))?;
         let tls = trust(certificates)?;
@@ -179,11 +175,21 @@ fn right(kind: Kind, review: &[u8], answer: &[u8]) -> Result<(), Box<dyn Error>>
     Err(format!("{} answers wrongly:\n{text}", kind.name()).into())
 }
 
-fn build(peers: &Path) -> Result<(), Box<dyn Error>> {
+fn peers() -> PathBuf {
+    crate::common::report::folder().join("peers")
+}
+
+/// Builds the Go servers, if any of them is wanted.
+pub(crate) fn build(kinds: &[Kind]) -> Result<(), Box<dyn Error>> {
     const NEEDS: &str = "the comparison needs Go 1.26 or newer on the PATH (without it: --servers podlayer,null-rust)";
+    if kinds.iter().all(|kind| matches!(kind, Kind::Podlayer | Kind::NullRust)) {
+        return Ok(());
+    }
+    let peers = peers();
+    fs::create_dir_all(&peers)?;
     let output = Command::new("go")
         .args(["build", "-trimpath", "-buildvcs=false", "-o"])
-        .arg(peers)
+        .arg(&peers)
         .args(["./webhook", "./plain"])
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peer"))
         .env("CGO_ENABLED", "0")

@@ -1,4 +1,5 @@
 use std::{
+    env,
     error::Error,
     fs::{self, File},
     io,
@@ -87,9 +88,12 @@ impl Drop for Process {
     }
 }
 
-/// The podlayer program that cargo built for this benchmark.
+/// Names another podlayer to measure, so that two builds can be compared by one benchmark.
+const OTHER: &str = "PODLAYER_BENCH_PROGRAM";
+
+/// The podlayer program that cargo built for this benchmark, or the one that was named instead.
 pub(crate) fn podlayer() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_podlayer"))
+    Command::new(env::var_os(OTHER).unwrap_or_else(|| env!("CARGO_BIN_EXE_podlayer").into()))
 }
 
 /// Makes a certificate for localhost in a folder: `tls.crt`, `tls.key`, `ca.crt`.

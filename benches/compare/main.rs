@@ -100,8 +100,9 @@ fn main() -> ExitCode {
 }
 
 fn start(args: &Args) -> Result<(), Box<dyn Error>> {
-    // On all cores, before this process has but one.
+    // Built on all cores, and they are counted, before this process has but one.
     server::build(&args.servers)?;
+    let machine = machine();
     let pinned = !args.unpinned && thread::available_parallelism()?.get() > 1;
     if pinned {
         // Before there are threads: they inherit it.
@@ -113,10 +114,10 @@ fn start(args: &Args) -> Result<(), Box<dyn Error>> {
         }
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run(args, pinned.then_some(0)))
+    runtime.block_on(run(args, &machine, pinned.then_some(0)))
 }
 
-async fn run(args: &Args, core: Option<usize>) -> Result<(), Box<dyn Error>> {
+async fn run(args: &Args, machine: &str, core: Option<usize>) -> Result<(), Box<dyn Error>> {
     let columns = [
         "review",
         "load",
@@ -142,8 +143,7 @@ async fn run(args: &Args, core: Option<usize>) -> Result<(), Box<dyn Error>> {
     }
     let apart = if core.is_some() { "servers on the first core, callers on the second" } else { "all cores for all" };
     report.line(format_args!(
-        "{}\n\n{} rounds of {} s for each server by turns, {apart}. Median and range over rounds.\n",
-        machine(),
+        "{machine}\n\n{} rounds of {} s for each server by turns, {apart}. Median and range over rounds.\n",
         args.rounds,
         args.seconds
     ));

@@ -144,8 +144,7 @@ async fn run(args: &Args, machine: &str, core: Option<usize>) -> Result<(), Box<
     let apart = if core.is_some() { "servers on the first core, callers on the second" } else { "all cores for all" };
     report.line(format_args!(
         "{machine}\n\n{} rounds of {} s for each server by turns, {apart}. Median and range over rounds.\n",
-        args.rounds,
-        args.seconds
+        args.rounds, args.seconds
     ));
     report.line(format_args!("| server | resident memory after one call, MiB |\n|---|---:|"));
     for server in &servers {

@@ -55,10 +55,10 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1000])]
     rates: Vec<u32>,
     /// How many rounds.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// How long each server has in each round, in seconds.
-    #[arg(long, default_value_t = 4.0)]
+    #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// Let servers and callers run on all cores.
     #[arg(long)]

@@ -24,6 +24,9 @@ pub(crate) struct Stack {
     pub(crate) count: usize,
     /// One file for each, for the peer.
     pub(crate) folder: PathBuf,
+    /// What stands in them.
+    #[allow(dead_code, reason = "another benchmark's part of it")]
+    pub(crate) texts: Vec<String>,
     /// podlayer's form of them.
     pub(crate) snapshot: Snapshot,
 }
@@ -33,7 +36,7 @@ impl Stack {
     pub(crate) fn of(count: usize, folder: &Path) -> Result<Self, Box<dyn Error>> {
         let folder = folder.join(format!("layers-{count}"));
         fs::create_dir_all(&folder).map_err(|error| format!("can't make {}: {error}", folder.display()))?;
-        let mut all = Vec::with_capacity(count);
+        let (mut all, mut texts) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for at in 0..count {
             let (turn, (file, old, new)) = (at / RECORDED.len(), RECORDED[at % RECORDED.len()]);
             let source = data().join("layers").join(file);
@@ -46,12 +49,13 @@ impl Stack {
                 text = text.replace(old, &new.replace("{}", &turn.to_string()));
             }
             // Both sides go by the names.
-            let name = format!("{turn}-{file}");
+            let name = format!("{turn:02}-{file}");
             let copy = folder.join(&name);
             fs::write(&copy, &text).map_err(|error| format!("can't write {}: {error}", copy.display()))?;
             all.push(Arc::new(layers::parse_bare(&name, &text, &name)?));
+            texts.push(text);
         }
-        Ok(Self { count, folder, snapshot: Snapshot::build(all)? })
+        Ok(Self { count, folder, texts, snapshot: Snapshot::build(all)? })
     }
 
     /// Whether these are the layers of the pods on record.

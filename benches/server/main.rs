@@ -1,7 +1,7 @@
 //! What the webhook's callers wait, in peace and among hostile clients: the real program on a loopback socket.
 //!
-//! Calls are due at fixed times, whether or not earlier ones are done, and each is measured from when it was due: a
-//! server that stalls shows in every call that had to wait. The two kinds of rounds take turns. What is printed is also
+//! Calls are due at fixed times, whether or not earlier ones are done, and one whose turn comes while the one before is
+//! under way is measured from when it was due: a server that stalls shows in every call that had to wait. The two kinds of rounds take turns. What is printed is also
 //! in `target/bench/server.md`.
 //!
 //! `cargo bench --bench server -- --calls 1000000` instead makes so many calls as fast as they are answered and shows

@@ -94,8 +94,8 @@ func (l *Layers) patchSpec(spec []byte, ann map[string]string) ([]byte, error) {
 	return spec, nil
 }
 
-// patchPod reads nothing of the object again but its spec.
-func (l *Layers) patchPod(raw []byte) ([]byte, error) {
+// PatchPod reads nothing of the object again but its spec.
+func (l *Layers) PatchPod(raw []byte) ([]byte, error) {
 	var head podHead
 	if err := json.Unmarshal(raw, &head); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (l *Layers) patchPod(raw []byte) ([]byte, error) {
 // each layer, then the difference of the whole objects, as its
 // PatchResponseFromRaw makes it.
 func (l *Layers) Raw(raw []byte) ([]jsonpatch.Operation, error) {
-	patched, err := l.patchPod(raw)
+	patched, err := l.PatchPod(raw)
 	if err != nil {
 		return nil, err
 	}

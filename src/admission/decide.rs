@@ -232,7 +232,7 @@ fn patch(pod: &Pod<'_>, after: &Value<'_>) -> Result<Option<String>, String> {
     }
     diff::verify(&pod.value, &operations, after, pod.pointer)
         .map_err(|error| format!("the patch would not make the result: {error}"))?;
-    serde_json::to_string(&operations).map(Some).map_err(|error| error.to_string())
+    Ok(Some(diff::to_json(&operations)))
 }
 
 /// Writes stamp and provenance over whatever the pod brought under their keys; the provenance gives way, and failing

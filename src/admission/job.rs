@@ -39,7 +39,7 @@ pub(super) fn mutate(text: &str, namespace: &str, snapshot: &Snapshot, policy: &
     default_container::add(&mut after, &facts, Some(&image));
     let mut operations = Vec::new();
     diff::diff(&pod.value, &after, POD.pod(), pod.pointer, &mut operations);
-    Decision { verdict: Verdict::Allowed, patch: serde_json::to_string(&operations).ok(), ..Decision::untouched() }
+    Decision { verdict: Verdict::Allowed, patch: Some(diff::to_json(&operations)), ..Decision::untouched() }
 }
 
 /// What the validating webhook answers for a Job: refused if its pods would be.

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use ahash::AHashMap;
 
 use super::{
     compare::{Known, compare as compare_values},
@@ -91,7 +91,7 @@ fn staying(old: &[Id<'_>], new: &[Id<'_>]) -> Vec<Option<usize>> {
     let (old_end, new_end) = (old.len() - back, new.len() - back);
 
     // Each key's places in the old list as a chain, so that equal keys pair up in order. Filled from the back.
-    let mut first: HashMap<Id<'_>, usize> = HashMap::with_capacity(old_end - front);
+    let mut first: AHashMap<Id<'_>, usize> = AHashMap::with_capacity(old_end - front);
     let mut next: Vec<Option<usize>> = vec![None; old_end - front];
     for at in (front..old_end).rev() {
         next[at - front] = first.insert(old[at], at);

@@ -3,7 +3,7 @@
 //! `kubectl` adds a container that a patch names and the pod lacks, whether or not the pod can then be created. A
 //! fleet's default names containers that only some pods have, so here that is a choice (`absentContainers`).
 
-use std::collections::HashSet;
+use ahash::AHashSet;
 
 use super::{AbsentContainers, Cause, Kind};
 use crate::{schema::nearest, value::Value};
@@ -36,7 +36,7 @@ pub fn select(
             // The list is written anew: everything in it is there by definition.
             continue;
         }
-        let there: HashSet<&str> = names(pod_spec.and_then(|spec| spec.get(list))).collect();
+        let there: AHashSet<&str> = names(pod_spec.and_then(|spec| spec.get(list))).collect();
         let before = items.len();
         let mut fault = None;
         items.retain(|item| {
@@ -84,7 +84,7 @@ fn directive<'v>(item: &'v Value<'_>) -> Option<&'v str> {
     item.get("$patch").and_then(Value::as_str)
 }
 
-fn fault_of(name: &str, init: bool, there: &HashSet<&str>, kind: Kind) -> Cause {
+fn fault_of(name: &str, init: bool, there: &AHashSet<&str>, kind: Kind) -> Cause {
     let mut sorted: Vec<&str> = there.iter().copied().collect();
     sorted.sort_unstable();
     let add = if kind == Kind::Step { "; to add a container, give it an image" } else { "" };

@@ -137,7 +137,7 @@ impl Finaliser {
         let key = rule.key.filter(|_| rule.merge);
         // Most lists hold nothing that could go, and then there is nothing to match their items for.
         let mut own = match own {
-            Some(own) if !own.is_empty() && items.iter().any(can_leak) => Some(Own::of(own, key, &self.hasher)),
+            Some(own) if !own.is_empty() && changed(items, own).any(can_leak) => Some(Own::of(own, key, &self.hasher)),
             Some(own) if !own.is_empty() => return,
             _ => None,
         };
@@ -186,6 +186,19 @@ impl Finaliser {
             path.prepend(segment());
         }
     }
+}
+
+/// The items of a list that aren't plainly the pod's own: those that nobody changed are shared, and mostly stand in their
+/// old order.
+fn changed<'v, 'a>(items: &'v [Value<'a>], own: &'v [Value<'_>]) -> impl Iterator<Item = &'v Value<'a>> {
+    let mut own = own.iter().peekable();
+    items.iter().filter(move |item| match (item, own.peek()) {
+        (Value::Object(item), Some(Value::Object(known))) if item.is_same(known) => {
+            own.next();
+            false
+        }
+        _ => true,
+    })
 }
 
 /// Whether the directive is one that the pod didn't bring along.

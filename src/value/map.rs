@@ -1,4 +1,6 @@
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
+
+use ahash::AHashMap;
 
 use super::Value;
 
@@ -18,14 +20,15 @@ pub struct Map<'a> {
 #[derive(Clone, Debug, Default)]
 struct Entries<'a> {
     list: Vec<Entry<'a>>,
-    index: Option<HashMap<Cow<'a, str>, usize>>,
+    /// Boxed, since nearly no object has one.
+    index: Option<Box<AHashMap<Cow<'a, str>, usize>>>,
 }
 
-type Entry<'a> = (Cow<'a, str>, Value<'a>);
+pub(super) type Entry<'a> = (Cow<'a, str>, Value<'a>);
 
 impl<'a> Map<'a> {
     /// How many keys make an index worth its cost; a container has about 12, an `env` item 2.
-    const INDEXED: usize = 32;
+    pub(super) const INDEXED: usize = 32;
 
     /// An object without keys.
     pub fn new() -> Self {
@@ -161,7 +164,10 @@ impl<'a> Map<'a> {
     }
 
     /// INVARIANT for callers: no key twice.
-    fn of(list: Vec<Entry<'a>>) -> Self {
+    pub(super) fn of(list: Vec<Entry<'a>>) -> Self {
+        if list.is_empty() {
+            return Self::new();
+        }
         let mut entries = Entries { list, index: None };
         if entries.list.len() > Self::INDEXED {
             entries.reindex();
@@ -172,7 +178,7 @@ impl<'a> Map<'a> {
 
 impl Entries<'_> {
     fn reindex(&mut self) {
-        self.index = Some(self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect());
+        self.index = Some(Box::new(self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect()));
     }
 }
 

@@ -11,14 +11,16 @@ mod json;
 mod map;
 mod path;
 mod position;
+mod read;
 
 use std::borrow::Cow;
 
 pub use glob::glob_matches;
-pub use json::{Limits as JsonLimits, from_json, to_json};
+pub use json::{Limits as JsonLimits, from_json, to_json, write_json, write_json_text};
 pub use map::Map;
 pub use path::{Path, PathError, Segment};
 pub use position::{Document, Marks, Position};
+pub(crate) use read::Reader;
 
 /// A JSON value.
 #[derive(Clone, Debug, Default)]

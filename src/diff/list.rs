@@ -26,39 +26,50 @@ pub(super) fn compare<'a>(
     pointer: Pointer<'_>,
     out: &mut Vec<Operation<'a>>,
 ) -> Option<bool> {
-    let (old, new) = (ids(before, key)?, ids(after, key)?);
+    // What nobody changed at both ends stays without being looked at.
+    let front = before.iter().zip(after).take_while(|(old, new)| is_shared(old, new)).count();
+    let rest = before.len().min(after.len()) - front;
+    let backwards = before.iter().rev().zip(after.iter().rev()).take(rest);
+    let back = backwards.take_while(|(old, new)| is_shared(old, new)).count();
+    let (old_end, new_end) = (before.len() - back, after.len() - back);
+    let (old, new) = (ids(&before[front..old_end], key)?, ids(&after[front..new_end], key)?);
     let inside = known.item();
     if old == new {
-        for (at, (before, item)) in before.iter().zip(after).enumerate() {
-            compare_values(before, item, inside, Pointer::Index(&pointer, at), out);
+        for at in front..new_end {
+            compare_values(&before[at], &after[at], inside, Pointer::Index(&pointer, at), out);
         }
         return Some(true);
     }
     let stays = staying(&old, &new);
-    let kept = stays.iter().flatten().count();
+    let kept = front + stays.iter().flatten().count() + back;
     let operations = (before.len() - kept) + (after.len() - kept);
     if operations > 1 && (kept == 0 || operations.saturating_mul(before.len().max(after.len())) > SHIFTS) {
         let items = after.iter().map(Value::borrowed).collect();
         out.push(Operation::replace(pointer, Value::List(items)));
         return Some(false);
     }
-    let mut is_kept = vec![false; before.len()];
+    let mut is_kept = vec![false; old.len()];
     for at in stays.iter().flatten() {
         is_kept[*at] = true;
     }
-    for at in (0..before.len()).rev().filter(|at| !is_kept[*at]) {
-        out.push(Operation::remove(Pointer::Index(&pointer, at)));
+    for at in (0..old.len()).rev().filter(|at| !is_kept[*at]) {
+        out.push(Operation::remove(Pointer::Index(&pointer, front + at)));
     }
-    for (at, item) in after.iter().enumerate().filter(|(at, _)| stays[*at].is_none()) {
-        out.push(Operation::add(Pointer::Index(&pointer, at), item.clone()));
+    for at in (0..new.len()).filter(|at| stays[*at].is_none()) {
+        out.push(Operation::add(Pointer::Index(&pointer, front + at), after[front + at].borrowed()));
     }
-    for (at, (item, from)) in after.iter().zip(&stays).enumerate() {
+    for (at, from) in stays.iter().enumerate() {
         if let Some(from) = from {
-            compare_values(&before[*from], item, inside, Pointer::Index(&pointer, at), out);
+            let at = front + at;
+            compare_values(&before[front + from], &after[at], inside, Pointer::Index(&pointer, at), out);
         }
     }
     // What stays has its key at least.
     Some(kept > 0)
+}
+
+fn is_shared(old: &Value<'_>, new: &Value<'_>) -> bool {
+    matches!((old, new), (Value::Object(old), Value::Object(new)) if old.is_same(new))
 }
 
 /// What tells an item from others: its key's value, with its type as a merge would compare it.

@@ -99,6 +99,11 @@ impl Finaliser {
         if own.is_some_and(|own| own.is_same(map)) {
             return;
         }
+        // Nor is what a layer brought copied to be looked at.
+        let is_clean = |(key, value)| !directives::is_directive(key) && !can_leak(value);
+        if own.is_none() && map.iter().all(is_clean) {
+            return;
+        }
         map.retain(|key, value| {
             let own = own.and_then(|own| own.get(key));
             let reason = match own {

@@ -27,10 +27,10 @@ pub(super) fn compare<'a>(
     out: &mut Vec<Operation<'a>>,
 ) -> Option<bool> {
     // What nobody changed at both ends stays without being looked at.
-    let front = before.iter().zip(after).take_while(|(old, new)| is_shared(old, new)).count();
+    let front = before.iter().zip(after).take_while(|(old, new)| is_shared(old, new, key)).count();
     let rest = before.len().min(after.len()) - front;
     let backwards = before.iter().rev().zip(after.iter().rev()).take(rest);
-    let back = backwards.take_while(|(old, new)| is_shared(old, new)).count();
+    let back = backwards.take_while(|(old, new)| is_shared(old, new, key)).count();
     let (old_end, new_end) = (before.len() - back, after.len() - back);
     let (old, new) = (ids(&before[front..old_end], key)?, ids(&after[front..new_end], key)?);
     let inside = known.item();
@@ -68,8 +68,10 @@ pub(super) fn compare<'a>(
     Some(kept > 0)
 }
 
-fn is_shared(old: &Value<'_>, new: &Value<'_>) -> bool {
-    matches!((old, new), (Value::Object(old), Value::Object(new)) if old.is_same(new))
+/// Whether an item that has a usable key wasn't changed.
+fn is_shared(old: &Value<'_>, new: &Value<'_>, key: &str) -> bool {
+    let is_same = matches!((old, new), (Value::Object(old), Value::Object(new)) if old.is_same(new));
+    is_same && id(old, key).is_some()
 }
 
 /// What tells an item from others: its key's value, with its type as a merge would compare it.
@@ -82,15 +84,18 @@ enum Id<'v> {
 }
 
 fn ids<'v>(items: &'v [Value<'_>], key: &str) -> Option<Vec<Id<'v>>> {
-    let id = |item: &'v Value<'_>| match item.get(key)? {
+    items.iter().map(|item| id(item, key)).collect()
+}
+
+fn id<'v>(item: &'v Value<'_>, key: &str) -> Option<Id<'v>> {
+    match item.get(key)? {
         Value::Bool(b) => Some(Id::Bool(*b)),
         Value::Float(f) => Some(Id::Float(f.to_bits())),
         Value::Int(i) => Some(Id::Int(*i)),
         Value::String(s) => Some(Id::Text(s)),
         Value::Uint(u) => Some(Id::Float((*u as f64).to_bits())),
         Value::List(_) | Value::Null | Value::Object(_) => None,
-    };
-    items.iter().map(id).collect()
+    }
 }
 
 /// For each item of the new list, the place in the old one that it keeps its relative place from; none for those that

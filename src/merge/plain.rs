@@ -8,7 +8,7 @@ use std::{mem, sync::LazyLock};
 
 use ahash::RandomState;
 
-use super::{Error, Merge, directives::PATCH, fields::Schema};
+use super::{Error, Merge, fields::Schema};
 use crate::value::Value;
 
 /// Items of a patch up to which each is looked for by comparing; more are left to `list`.
@@ -44,9 +44,18 @@ pub(super) fn places(live: &[Value<'_>], patch: &[Value<'_>], key: &str) -> Opti
     Some(places)
 }
 
+/// An item's key, where it is a text and the item holds no directive.
 fn plain_name<'v>(item: &'v Value<'_>, key: &str) -> Option<&'v str> {
-    let name = item.get(key)?.as_str()?;
-    item.get(PATCH).is_none().then_some(name)
+    let mut name = None;
+    for (field, value) in item.as_object()?.iter() {
+        if field.starts_with('$') {
+            return None;
+        }
+        if field == key {
+            name = value.as_str();
+        }
+    }
+    name
 }
 
 impl Merge<'_> {
@@ -117,7 +126,7 @@ impl Seen {
         let hash = HASHER.hash_one(text) | 1;
         let mask = self.0.len() - 1;
         for probe in 0..Self::PROBES {
-            let place = &mut self.0[(hash >> 1) as usize + probe & mask];
+            let place = &mut self.0[((hash >> 1) as usize + probe) & mask];
             if *place == 0 {
                 *place = hash;
                 return true;
@@ -138,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        merge::{Mode, keys::Keys},
+        merge::{Mode, directives::PATCH, keys::Keys},
         schema::POD,
         value::Map,
     };

@@ -210,7 +210,10 @@ fn after_panic(request: &Request<'_>, policy: &Policy) -> Decision {
     let pod = request.object.filter(|_| is_pod).and_then(|text| Pod::parse(text).ok());
     let pod = pod.filter(|pod| policy.admits(&pod.facts(&request.namespace)));
     let stamped = catch_unwind(AssertUnwindSafe(|| pod.as_ref().map(only_stamped)));
-    Decision { fault: Some("panic while deciding".into()), ..stamped.ok().flatten().unwrap_or_else(Decision::untouched) }
+    Decision {
+        fault: Some("panic while deciding".into()),
+        ..stamped.ok().flatten().unwrap_or_else(Decision::untouched)
+    }
 }
 
 fn json(status: StatusCode, body: Vec<u8>) -> Response {

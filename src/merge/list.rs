@@ -139,7 +139,14 @@ impl Merge<'_> {
     }
 
     /// Merges one item into its namesake, the one at `at`.
-    pub(super) fn item<'a>(&self, target: &mut Value<'a>, item: Value<'a>, at: usize, ty: Schema, key: &str) -> Result<(), Error> {
+    pub(super) fn item<'a>(
+        &self,
+        target: &mut Value<'a>,
+        item: Value<'a>,
+        at: usize,
+        ty: Schema,
+        key: &str,
+    ) -> Result<(), Error> {
         // INVARIANT: `item_kind` found objects only.
         let (Value::Object(old), Value::Object(new)) = (&mut *target, item) else {
             return Ok(());

@@ -11,6 +11,17 @@ use super::{Map, Value, map::Entry};
 /// How deep lists and objects may stand in each other here: above any pod, below what serde_json allows.
 const DEEPEST: usize = 64;
 
+/// The bytes that tell where a value ends: quotes and brackets.
+const COUNTS: [bool; 256] = {
+    let mut counts = [false; 256];
+    counts[b'"' as usize] = true;
+    counts[b'{' as usize] = true;
+    counts[b'}' as usize] = true;
+    counts[b'[' as usize] = true;
+    counts[b']' as usize] = true;
+    counts
+};
+
 /// A place in a JSON text. What reads on from there gives nothing where it gives up; then this reader is of no use any more.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
@@ -83,20 +94,21 @@ impl<'a> Reader<'a> {
 
     /// Passes over a value that nobody wants. Nobody looks whether it is right either, but for what tells where it ends.
     pub(crate) fn skip(&mut self) -> Option<()> {
-        self.token()?;
         let bytes = self.text.as_bytes();
+        if !COUNTS[usize::from(self.token()?)] {
+            // A number, or a word such as null.
+            let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+            let length = bytes.get(self.at..)?.iter().take_while(|byte| is_part(byte)).count();
+            self.at += length;
+            return (length > 0).then_some(());
+        }
         let (mut at, mut open) = (self.at, 0usize);
         loop {
-            match bytes.get(at)? {
+            at += bytes.get(at..)?.iter().position(|byte| COUNTS[usize::from(*byte)])?;
+            match bytes[at] {
                 b'"' => at = string_end(bytes, at)?,
                 b'{' | b'[' => open += 1,
-                b'}' | b']' if open > 0 => open -= 1,
-                b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-' | b'.' => {
-                    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-                    at += bytes.get(at + 1..)?.iter().take_while(|byte| is_part(byte)).count();
-                }
-                _ if open > 0 => {}
-                _ => return None,
+                _ => open = open.checked_sub(1)?,
             }
             at += 1;
             if open == 0 {
@@ -313,8 +325,26 @@ mod tests {
     #[test]
     fn what_is_no_json_is_left_to_serde_json() {
         for text in [
-            "", "{", "[1,]", "{\"a\":1,}", "{\"a\"}", "{a:1}", "01", "-", "1.", "+1", "nul", "truex", "\"\u{1}\"", "\"\\x\"",
-            "\"\\ud800\"", "\"a", "{} x", "[1 2]", "1e999", "\"\\u12g4\"",
+            "",
+            "{",
+            "[1,]",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{a:1}",
+            "01",
+            "-",
+            "1.",
+            "+1",
+            "nul",
+            "truex",
+            "\"\u{1}\"",
+            "\"\\x\"",
+            "\"\\ud800\"",
+            "\"a",
+            "{} x",
+            "[1 2]",
+            "1e999",
+            "\"\\u12g4\"",
         ] {
             assert!(read(text).is_none(), "{text}");
             agrees(text);
@@ -325,7 +355,8 @@ mod tests {
 
     #[test]
     fn what_is_passed_over_ends_where_it_ends() {
-        for value in ["1", "-1.5e+3", "true", r#""a\\""#, r#""\"]""#, "[]", r#"{"a":["}",{"b":"\\\""}],"c":1}"#, "{ }"] {
+        for value in ["1", "-1.5e+3", "true", r#""a\\""#, r#""\"]""#, "[]", r#"{"a":["}",{"b":"\\\""}],"c":1}"#, "{ }"]
+        {
             for after in ["", ",", "]", "}", " ,1"] {
                 let text = format!("{value}{after}");
                 let mut reader = Reader::new(&text);
@@ -364,7 +395,36 @@ mod tests {
     }
 
     const PARTS: &[&str] = &[
-        "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\":", "\"a\":", "1", "-0", "2.5", "1e2", "0", "true", "null", " ", "\n", "\"\\n\"",
-        "\"\\u00e9\"", "\"\\ud83d\\ude00\"", "\"\\ud83d\"", "\"é\"", "{\"a\":1}", "[1,2]", "\"", "\\", "\u{1}", "x", "{}", "[]",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\"a\"",
+        "\"b\":",
+        "\"a\":",
+        "1",
+        "-0",
+        "2.5",
+        "1e2",
+        "0",
+        "true",
+        "null",
+        " ",
+        "\n",
+        "\"\\n\"",
+        "\"\\u00e9\"",
+        "\"\\ud83d\\ude00\"",
+        "\"\\ud83d\"",
+        "\"é\"",
+        "{\"a\":1}",
+        "[1,2]",
+        "\"",
+        "\\",
+        "\u{1}",
+        "x",
+        "{}",
+        "[]",
     ];
 }

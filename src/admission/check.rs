@@ -8,6 +8,8 @@ use std::{
     collections::{BTreeSet, HashSet},
 };
 
+use ahash::AHashSet;
+
 use crate::{
     layers::{Cause, Complaint, Layer, LayerId, patterns},
     presets::{ContainerList, Preset},
@@ -77,25 +79,26 @@ fn faults(spec: Option<&Value<'_>>, other: Option<&Value<'_>>) -> Vec<Broken> {
                 continue;
             }
             let Some(name) = container.get("name").and_then(Value::as_str) else { continue };
-            let base = item(&field(&Path::field("spec"), kind.as_str()), "name", name);
-            amounts(&base, container, &mut found);
-            mounts(&base, container, &names, &mut found);
-            variables(&base, container, &mut found);
-            ports(&base, container, &mut found);
+            // Made only where something is wrong.
+            let base = &|| item(&field(&Path::field("spec"), kind.as_str()), "name", name);
+            amounts(base, container, &mut found);
+            mounts(base, container, &names, &mut found);
+            variables(base, container, &mut found);
+            ports(base, container, &mut found);
         }
     }
     found
 }
 
 /// A request above its limit.
-fn amounts(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
+fn amounts(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>) {
     let part = |key: &str| container.get("resources").and_then(|all| all.get(key)).and_then(Value::as_object);
     let (Some(requests), Some(limits)) = (part("requests"), part("limits")) else { return };
     for (resource, request) in requests.iter() {
         let Some(limit) = limits.get(resource) else { continue };
         let (Ok(wanted), Ok(most)) = (Quantity::of(request), Quantity::of(limit)) else { continue };
         if wanted > most {
-            let at = |key: &str| field(&field(&field(base, "resources"), key), resource);
+            let at = |key: &str| field(&field(&field(&base(), "resources"), key), resource);
             let text = |value: &Value<'_>| value.scalar_text().unwrap_or_default().into_owned();
             let what = format!(
                 "is {}, above limits.{resource} of {}: set limits.{resource} to as much",
@@ -108,16 +111,16 @@ fn amounts(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
 }
 
 /// A mount of a volume that isn't there, and two mounts at one place.
-fn mounts(base: &Path, container: &Value<'_>, volumes: &BTreeSet<&str>, out: &mut Vec<Broken>) {
-    let base = field(base, "volumeMounts");
-    let mut seen: HashSet<&str> = HashSet::new();
+fn mounts(base: &dyn Fn() -> Path, container: &Value<'_>, volumes: &BTreeSet<&str>, out: &mut Vec<Broken>) {
+    let list = || field(&base(), "volumeMounts");
+    let mut seen: AHashSet<&str> = AHashSet::new();
     for mount in items(Some(container), "volumeMounts") {
         let text = |key: &str| mount.get(key).and_then(Value::as_str).unwrap_or_default();
         let (name, at) = (text("name"), text("mountPath"));
-        let path = item(&base, "mountPath", at);
+        let path = || item(&list(), "mountPath", at);
         if !seen.insert(at) {
             let what = "stands there twice: give one of the mounts another mountPath".into();
-            out.push(Broken { path: path.clone(), what, parts: vec![base.clone()] });
+            out.push(Broken { path: path(), what, parts: vec![list()] });
         }
         if !volumes.contains(name) {
             let hint = match nearest(name, volumes.iter().copied()) {
@@ -126,18 +129,18 @@ fn mounts(base: &Path, container: &Value<'_>, volumes: &BTreeSet<&str>, out: &mu
             };
             let volume = item(&field(&Path::field("spec"), "volumes"), "name", name);
             let what = format!("mounts volume {name:?}, which the pod lacks{hint}");
-            out.push(Broken { path: path.clone(), what, parts: vec![path, volume] });
+            out.push(Broken { path: path(), what, parts: vec![path(), volume] });
         }
     }
 }
 
 /// A variable with a value and a source.
-fn variables(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
+fn variables(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>) {
     for variable in items(Some(container), "env") {
         let is_set = |key: &str| variable.get(key).is_some_and(|value| !value.is_null() && value.as_str() != Some(""));
-        if is_set("value") && is_set("valueFrom") {
+        if is_set("valueFrom") && is_set("value") {
             let name = variable.get("name").and_then(Value::as_str).unwrap_or_default();
-            let path = item(&field(base, "env"), "name", name);
+            let path = item(&field(&base(), "env"), "name", name);
             let what =
                 "has value and valueFrom: write value: null or valueFrom: null beside the one that is meant".into();
             out.push(Broken { path: path.clone(), what, parts: vec![path] });
@@ -146,13 +149,13 @@ fn variables(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
 }
 
 /// Two ports of one name.
-fn ports(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
-    let mut seen: HashSet<&str> = HashSet::new();
+fn ports(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>) {
+    let mut seen: AHashSet<&str> = AHashSet::new();
     for port in items(Some(container), "ports") {
         let Some(name) = port.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) else { continue };
         if !seen.insert(name) {
             let number = port.get("containerPort").and_then(Value::scalar_text).unwrap_or_default();
-            let base = field(base, "ports");
+            let base = field(&base(), "ports");
             let path = item(&base, "containerPort", &number);
             let what = format!("has the name {name:?} of another port: give it another name");
             out.push(Broken { path, what, parts: vec![base] });

@@ -6,7 +6,7 @@ use super::{
     stamp::{Skipped, Stamp, cut},
 };
 use crate::{
-    diff,
+    diff::{self, Operation},
     layers::{self, Complaint, Layer, LayerId, Mode, Snapshot, complaint::Printable},
     names,
     presets::Preset,
@@ -26,6 +26,8 @@ pub struct Decision {
     pub verdict: Verdict,
     /// What changes, as an RFC 6902 list in JSON.
     pub patch: Option<String>,
+    /// How many operations that is.
+    pub operations: usize,
     /// For the client, each one line.
     pub warnings: Vec<String>,
     /// The layers that applied, in order.
@@ -62,6 +64,7 @@ impl Decision {
         Self {
             verdict: Verdict::Untouched,
             patch: None,
+            operations: 0,
             warnings: Vec::new(),
             layers: Vec::new(),
             skipped: Vec::new(),
@@ -70,6 +73,12 @@ impl Decision {
             fault: None,
             unknown_class: false,
         }
+    }
+
+    /// Puts what changes in.
+    pub(super) fn change(&mut self, operations: &[Operation<'_>]) {
+        self.operations = operations.len();
+        self.patch = (!operations.is_empty()).then(|| diff::to_json(operations));
     }
 
     pub(super) fn denied(denial: Denial) -> Self {
@@ -197,6 +206,7 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
     let mut decision = Decision {
         verdict: Verdict::Allowed,
         patch: None,
+        operations: 0,
         warnings,
         layers: settled.stack.iter().map(|layer| layer.id.clone()).collect(),
         skipped,
@@ -205,34 +215,35 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
         fault: None,
         unknown_class,
     };
-    match patch(pod, &after) {
-        Ok(patch) => decision.patch = patch,
+    match difference(pod, &after) {
+        Ok(operations) => decision.change(&operations),
         Err(fault) => {
             decision.warnings.push(warning(&fault));
             decision.fault = Some(fault);
-            decision.patch = fault_patch(pod);
+            Decision { patch: decision.patch, operations: decision.operations, .. } = only_stamped(pod);
         }
     }
     decision
 }
 
 /// A stamp that says podlayer failed, and nothing else: for a pod on which something went wrong that never should.
-pub(super) fn fault_patch(pod: &Pod<'_>) -> Option<String> {
+pub(super) fn only_stamped(pod: &Pod<'_>) -> Decision {
     let mut after = pod.value.clone();
     write_stamp(&mut after, &Stamp::of_fault(), None, &Policy::default());
-    patch(pod, &after).ok().flatten()
+    let mut decision = Decision::untouched();
+    if let Ok(operations) = difference(pod, &after) {
+        decision.change(&operations);
+    }
+    decision
 }
 
-/// The difference as an RFC 6902 list in JSON, proved to make the one from the other.
-fn patch(pod: &Pod<'_>, after: &Value<'_>) -> Result<Option<String>, String> {
+/// What makes the result of the pod, and is proved to.
+fn difference<'v>(pod: &'v Pod<'_>, after: &'v Value<'_>) -> Result<Vec<Operation<'v>>, String> {
     let mut operations = Vec::new();
     diff::diff(&pod.value, after, POD.pod(), pod.pointer, &mut operations);
-    if operations.is_empty() {
-        return Ok(None);
-    }
     diff::verify(&pod.value, &operations, after, pod.pointer)
         .map_err(|error| format!("the patch would not make the result: {error}"))?;
-    serde_json::to_string(&operations).map(Some).map_err(|error| error.to_string())
+    Ok(operations)
 }
 
 /// Writes stamp and provenance over whatever the pod brought under their keys; the provenance gives way, and failing

@@ -1,6 +1,7 @@
 //! The webhook's endpoints: the rim around [`decide`], and the only asynchronous file of this folder.
 
 use std::{
+    borrow::Cow,
     num::NonZero,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
@@ -15,16 +16,16 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
-use serde::Deserialize;
 use tokio::sync::{Semaphore, watch};
 
 use super::{
-    Decision, Policy, Request, Verdict, check_layer, decide, decide::fault_patch, object::Pod, respond, review,
+    Decision, Policy, Request, Verdict, check_layer, decide, decide::only_stamped, object::Pod, respond, review,
 };
 use crate::{
     layers::{Kind, Snapshot, Standing},
     names,
     telemetry::{Decision as Outcome, Metrics},
+    value::Reader,
 };
 
 /// From how many bytes a review is decided beside the runtime's own work, so that a huge pod doesn't hold up others:
@@ -122,23 +123,23 @@ impl Handler {
             Verdict::Denied(denial) => Some(tracing::field::display(&denial.whereabouts)),
             Verdict::Allowed | Verdict::Untouched => None,
         };
-        let skipped = decision.skipped.iter().map(|skip| skip.layer.to_string()).collect::<Vec<_>>().join(",");
         let level_up = denial.is_some() || !decision.skipped.is_empty();
-        let layers = decision.layers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let layers = || decision.layers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let asked = match ask {
             Ask::Mutate => "mutate",
             Ask::Validate => "validate",
         };
         if level_up {
+            let skipped = decision.skipped.iter().map(|skip| skip.layer.to_string()).collect::<Vec<_>>().join(",");
             tracing::info!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, generate_name = %generate_name(request), layers, skipped, denial, "decided"
+                name = %request.name, generate_name = %generate_name(request), layers = layers(), skipped, denial, "decided"
             );
         } else {
             // Fields are made only where somebody asked for this level.
             tracing::debug!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, generate_name = %generate_name(request), layers, "decided"
+                name = %request.name, generate_name = %generate_name(request), layers = layers(), "decided"
             );
         }
     }
@@ -152,9 +153,8 @@ impl Handler {
             // Nothing will come of it.
             return;
         }
-        if let Some(patch) = &decision.patch {
-            let operations = serde_json::from_str::<Vec<serde::de::IgnoredAny>>(patch).map_or(0, |list| list.len());
-            self.metrics.patched(operations);
+        if decision.patch.is_some() {
+            self.metrics.patched(decision.operations);
         }
         for layer in decision.layers.iter().filter(|layer| layer.kind != Kind::Step) {
             let namespace = layer.kind.of_namespace().then_some(request.namespace.as_ref());
@@ -187,29 +187,33 @@ impl Endpoints {
 }
 
 /// The name that the API server makes a pod's name from; a Job's pods have no other yet.
-fn generate_name(request: &Request<'_>) -> String {
-    #[derive(Deserialize)]
-    struct Object {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        #[serde(default)]
-        generate_name: String,
-    }
-    let object = request.object.and_then(|text| serde_json::from_str::<Object>(text).ok());
-    object.map(|object| object.metadata.generate_name).unwrap_or_default()
+fn generate_name<'r>(request: &Request<'r>) -> Cow<'r, str> {
+    let mut found = None;
+    let mut object = Reader::new(request.object.unwrap_or_default());
+    // Where the reader gives up there is no name: this is for the log only.
+    let _ = object.fields(|object, key| match key {
+        "metadata" => object.fields(|metadata, key| match key {
+            "generateName" => {
+                found = Some(metadata.text()?);
+                Some(())
+            }
+            _ => metadata.skip(),
+        }),
+        _ => object.skip(),
+    });
+    found.unwrap_or_default()
 }
 
 /// A bug of ours never blocks a pod: it is made with a stamp that says what happened.
 fn after_panic(request: &Request<'_>, policy: &Policy) -> Decision {
-    let untouched = Decision::untouched();
     let is_pod = request.kind == "Pod" && request.operation == "CREATE";
     let pod = request.object.filter(|_| is_pod).and_then(|text| Pod::parse(text).ok());
     let pod = pod.filter(|pod| policy.admits(&pod.facts(&request.namespace)));
-    let patch = catch_unwind(AssertUnwindSafe(|| pod.as_ref().and_then(fault_patch))).unwrap_or_default();
-    Decision { patch, fault: Some("panic while deciding".into()), ..untouched }
+    let stamped = catch_unwind(AssertUnwindSafe(|| pod.as_ref().map(only_stamped)));
+    Decision {
+        fault: Some("panic while deciding".into()),
+        ..stamped.ok().flatten().unwrap_or_else(Decision::untouched)
+    }
 }
 
 fn json(status: StatusCode, body: Vec<u8>) -> Response {

@@ -39,7 +39,9 @@ pub(super) fn mutate(text: &str, namespace: &str, snapshot: &Snapshot, policy: &
     default_container::add(&mut after, &facts, Some(&image));
     let mut operations = Vec::new();
     diff::diff(&pod.value, &after, POD.pod(), pod.pointer, &mut operations);
-    Decision { verdict: Verdict::Allowed, patch: serde_json::to_string(&operations).ok(), ..Decision::untouched() }
+    let mut decision = Decision { verdict: Verdict::Allowed, ..Decision::untouched() };
+    decision.change(&operations);
+    decision
 }
 
 /// What the validating webhook answers for a Job: refused if its pods would be.
@@ -57,5 +59,5 @@ pub(super) fn check(text: &str, namespace: &str, snapshot: &Snapshot, policy: &P
             names::STEP_PATCH
         )));
     }
-    Decision { patch: None, warnings, ..decided }
+    Decision { patch: None, operations: 0, warnings, ..decided }
 }

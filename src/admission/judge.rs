@@ -6,6 +6,7 @@ use super::{
     default_container,
     object::{Pod, facts},
     passes::{self, Setting, Settled},
+    protect::OfJob,
     rails::Rails,
     stamp::{Skipped, cut},
     system::System,
@@ -109,7 +110,8 @@ pub(super) fn evaluate<'a>(
     let preset = presets::of(|key| pod.facts(namespace).label(key));
     let system = System::of(preset, &pod.value);
     let rails = Rails::of(snapshot, policy, &pod.facts(namespace), preset, pod.value.get("spec"));
-    let setting = Setting { snapshot, namespace, step, of_job: pod.of_job, preset, system, rails };
+    let of_job = pod.of_job.then(|| OfJob::of(&pod.value));
+    let setting = Setting { snapshot, namespace, step, of_job, preset, system, rails };
     let mut settled = passes::settle(&setting, &pod.value, &start);
     comutate::comutate(&pod.value, &mut settled.pod);
 

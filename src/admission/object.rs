@@ -1,12 +1,12 @@
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::{
     layers::Facts,
     names,
-    value::{Map, Value},
+    value::{Map, Reader, Value},
 };
 
 /// What is read of a pod, or of a pod template: labels, annotations and the spec. The rest (managedFields, status…) is
@@ -60,7 +60,7 @@ impl ObjectError {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct RawPod<'a> {
     #[serde(borrow)]
     metadata: Option<RawMetadata<'a>>,
@@ -79,8 +79,13 @@ struct RawMetadata<'a> {
     labels: Option<Value<'a>>,
     #[serde(borrow)]
     annotations: Option<Value<'a>>,
-    #[serde(borrow)]
-    owner_references: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "raw")]
+    owner_references: Option<&'a str>,
+}
+
+/// A value as it stands; nothing for null.
+pub(super) fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de str>, D::Error> {
+    Option::<&RawValue>::deserialize(deserializer).map(|found| found.map(RawValue::get))
 }
 
 #[derive(Deserialize)]
@@ -111,7 +116,8 @@ impl<'a> Pod<'a> {
     /// # Errors
     /// [`ObjectError`] where the text isn't an object with `metadata` and `spec` of the usual shape.
     pub fn parse(text: &'a str) -> Result<Self, ObjectError> {
-        let raw: RawPod<'a> = serde_json::from_str(text).map_err(|source| ObjectError::Read { kind: "pod", source })?;
+        let raw = RawPod::read(text).map_or_else(|| serde_json::from_str(text), Ok);
+        let raw: RawPod<'a> = raw.map_err(|source| ObjectError::Read { kind: "pod", source })?;
         Ok(Self::of(raw, "", false))
     }
 
@@ -163,12 +169,52 @@ impl<'a> Template<'a> {
     }
 }
 
+/// What [`Reader`] gives up on, and all that isn't as usual, is left to serde_json.
+impl<'a> RawPod<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let mut reader = Reader::new(text);
+        let mut pod = Self::default();
+        reader.fields(|reader, key| match key {
+            "metadata" => once(&mut pod.metadata, RawMetadata::read(reader)),
+            "spec" => once(&mut pod.spec, object(reader)),
+            _ => reader.skip(),
+        })?;
+        reader.is_at_end().then_some(pod)
+    }
+}
+
+impl<'a> RawMetadata<'a> {
+    fn read(reader: &mut Reader<'a>) -> Option<Self> {
+        let mut metadata = Self::default();
+        reader.fields(|reader, key| match key {
+            "name" => once(&mut metadata.name, reader.text()),
+            "generateName" => once(&mut metadata.generate_name, reader.text()),
+            "labels" => once(&mut metadata.labels, object(reader)),
+            "annotations" => once(&mut metadata.annotations, object(reader)),
+            "ownerReferences" => once(&mut metadata.owner_references, reader.raw()),
+            _ => reader.skip(),
+        })?;
+        Some(metadata)
+    }
+}
+
+fn object<'a>(reader: &mut Reader<'a>) -> Option<Value<'a>> {
+    reader.value().filter(|value| value.as_object().is_some())
+}
+
+/// Keeps what was read; gives up on a field that comes twice.
+pub(super) fn once<T>(slot: &mut Option<T>, read: Option<T>) -> Option<()> {
+    let is_first = slot.is_none();
+    *slot = Some(read?);
+    is_first.then_some(())
+}
+
 impl RawMetadata<'_> {
     fn of_job(&self) -> bool {
         let labelled = self.labels.as_ref().is_some_and(|labels| labels.get(names::JOB_NAME).is_some());
         labelled
             || self.owner_references.is_some_and(|raw| {
-                let owners = serde_json::from_str::<Vec<Owner<'_>>>(raw.get()).unwrap_or_default();
+                let owners = serde_json::from_str::<Vec<Owner<'_>>>(raw).unwrap_or_default();
                 owners.iter().any(|owner| owner.kind == "Job" && owner.controller == Some(true))
             })
     }

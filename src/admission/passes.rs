@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::{
     check,
     object::facts,
-    protect,
+    protect::OfJob,
     rails::{PutBack, Rails},
     system::System,
 };
@@ -38,8 +38,8 @@ pub(super) struct Setting<'a> {
     pub namespace: &'a str,
     /// The pod's own patch, where it has one that can be read.
     pub step: Option<&'a Layer>,
-    /// The pod is a Job's, so that some fields are its controller's.
-    pub of_job: bool,
+    /// What is the Job controller's in a Job's pod.
+    pub of_job: Option<OfJob<'a>>,
     /// Which CI system's it is.
     pub preset: &'static Preset,
     /// What that system has in it.
@@ -156,7 +156,8 @@ fn attempt<'a>(
         let changed = before.as_ref().is_none_or(|before| *before != pod);
         // What had its say in an earlier pass and can't have it now has left a trace: do without it from the start.
         let Pass { stack, unresolved, mut failed, audited, absent, put_back, again } = pass;
-        let now: HashSet<&LayerId> = stack.iter().map(|layer| &layer.id).collect();
+        let again_now = stack.iter().filter(|_| !applied_before.is_empty());
+        let now: HashSet<&LayerId> = again_now.map(|layer| &layer.id).collect();
         let gone = || applied_before.iter().filter(|layer| !now.contains(&layer.id));
         let late = gone().filter_map(|layer| failed.remove_entry(&layer.id));
         let mut regretted: GivenUp = late.collect();
@@ -363,15 +364,13 @@ fn put<'a>(
         merge::finalise(spec, original.get("spec").unwrap_or(&none), POD.pod_spec());
     }
     let own = setting.system.as_ref().map_or(Ok(()), |system| system.check(pod));
-    if own.is_err() || setting.of_job {
-        own.and_then(|()| protect::check(original, pod)).map_err(|cause| {
-            let at = match &cause {
-                Cause::Protected { path, .. } => Some(locate(&path.without_first(1))),
-                _ => None,
-            };
-            complain(cause, at)
-        })?;
-    }
+    own.and_then(|()| setting.of_job.as_ref().map_or(Ok(()), |job| job.check(pod))).map_err(|cause| {
+        let at = match &cause {
+            Cause::Protected { path, .. } => Some(locate(&path.without_first(1))),
+            _ => None,
+        };
+        complain(cause, at)
+    })?;
     Ok(moved.0)
 }
 

@@ -9,43 +9,58 @@ use crate::{
     value::{Path, Segment, Value},
 };
 
-/// Compares a Job's pod before any layer with the pod after one.
-///
-/// # Errors
-/// [`Cause::Protected`] for the first thing that may not change.
-pub(super) fn check(original: &Value<'_>, pod: &Value<'_>) -> Result<(), Cause> {
-    let (before, after) = (original.get("spec"), pod.get("spec"));
-    let policy = |spec: Option<&Value<'_>>| {
-        spec.and_then(|spec| spec.get("restartPolicy")).map(Value::scalar_text).map(|text| text.map(|t| t.into_owned()))
-    };
-    if policy(before) != policy(after) {
-        let mut path = Path::field("spec");
-        path.push(Segment::Field("restartPolicy".into()));
-        return Err(Cause::Protected { path, why: "it is the Job's, whose controller relies on it" });
-    }
-    for list in ["containers", "initContainers"] {
-        let indexed = completion_index(before, list);
-        if indexed.is_empty() {
-            continue;
+/// What the pod of a Job had of these before any layer.
+pub(super) struct OfJob<'a> {
+    restart_policy: Option<Value<'a>>,
+    /// By list, the completion index variable of each container that has one.
+    indexed: [(&'static str, HashMap<String, Value<'a>>); 2],
+}
+
+impl<'a> OfJob<'a> {
+    pub(super) fn of(original: &Value<'a>) -> Self {
+        let spec = original.get("spec");
+        let indexed = |list: &'static str| {
+            let found = completion_index(spec, list).into_iter();
+            (list, found.map(|(name, env)| (name.to_owned(), env.clone())).collect())
+        };
+        Self {
+            restart_policy: spec.and_then(|spec| spec.get("restartPolicy")).cloned(),
+            indexed: [indexed("containers"), indexed("initContainers")],
         }
-        let now = completion_index(after, list);
-        let still_there: HashSet<&str> = targets::names(after.and_then(|spec| spec.get(list))).collect();
-        for (name, env) in indexed {
-            if still_there.contains(name) && now.get(name) != Some(&env) {
-                let item = |key: &str, value: &str| Segment::Item { key: key.into(), value: value.into() };
-                let mut path = Path::field("spec");
-                path.push(Segment::Field(list.into()));
-                path.push(item("name", name));
-                path.push(Segment::Field("env".into()));
-                path.push(item("name", names::JOB_COMPLETION_INDEX_ENV));
-                return Err(Cause::Protected {
-                    path,
-                    why: "the Job controller tells each pod of an indexed Job apart by it",
-                });
+    }
+
+    /// Compares with the pod after a layer.
+    ///
+    /// # Errors
+    /// [`Cause::Protected`] for the first thing that may not change.
+    pub(super) fn check(&self, pod: &Value<'_>) -> Result<(), Cause> {
+        let after = pod.get("spec");
+        let policy = after.and_then(|spec| spec.get("restartPolicy"));
+        if self.restart_policy.as_ref().map(Value::scalar_text) != policy.map(Value::scalar_text) {
+            let mut path = Path::field("spec");
+            path.push(Segment::Field("restartPolicy".into()));
+            return Err(Cause::Protected { path, why: "it is the Job's, whose controller relies on it" });
+        }
+        for (list, indexed) in self.indexed.iter().filter(|(_, indexed)| !indexed.is_empty()) {
+            let now = completion_index(after, list);
+            let still_there: HashSet<&str> = targets::names(after.and_then(|spec| spec.get(list))).collect();
+            for (name, env) in indexed {
+                if still_there.contains(name.as_str()) && now.get(name.as_str()) != Some(&env) {
+                    let item = |key: &str, value: &str| Segment::Item { key: key.into(), value: value.into() };
+                    let mut path = Path::field("spec");
+                    path.push(Segment::Field((*list).into()));
+                    path.push(item("name", name));
+                    path.push(Segment::Field("env".into()));
+                    path.push(item("name", names::JOB_COMPLETION_INDEX_ENV));
+                    return Err(Cause::Protected {
+                        path,
+                        why: "the Job controller tells each pod of an indexed Job apart by it",
+                    });
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Container name → its completion index variable.

@@ -1,27 +1,13 @@
 //! The trail as it stands on the pod: for each field that a layer asserts, the last layer to do so.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, HashMap},
-};
-
-use serde::Serialize;
+use std::borrow::Cow;
 
 use super::rails::PutBack;
 use crate::{
     layers::{Layer, LayerId, patterns},
     presets::Preset,
-    value::{Path, Value},
+    value::{Path, Value, write_json_text},
 };
-
-/// What `podlayer.dev/provenance` holds.
-#[derive(Debug, Default, Serialize)]
-struct Written<'t> {
-    v: u8,
-    set: BTreeMap<String, Vec<&'t str>>,
-    removed: BTreeMap<String, Vec<&'t str>>,
-    more: usize,
-}
 
 /// Whether a field is set, the layer, the path.
 pub(super) type Entry<'t> = (bool, String, Cow<'t, str>);
@@ -39,23 +25,28 @@ pub(super) fn entries<'t>(
         let meets = |what: &PutBack| path.starts_with(&what.path) || what.path.starts_with(path);
         put_back.iter().any(|(id, what)| *id == layer.id && !what.clamped && meets(what))
     };
-    let mut last: HashMap<Cow<'t, str>, (bool, usize)> = HashMap::new();
+    let mut said: Vec<(Cow<'t, str>, usize, bool)> = Vec::new();
     for (at, layer) in stack.iter().enumerate() {
         for expanded in patterns::expanded(layer, pod.get("spec"), preset).iter().filter(|expanded| expanded.borne) {
-            if was_put_back(layer, &expanded.path) {
-                continue;
+            if !was_put_back(layer, &expanded.path) {
+                said.push((Cow::Owned(expanded.path.to_string()), at, expanded.assertion.set));
             }
-            last.insert(Cow::Owned(expanded.path.to_string()), (expanded.assertion.set, at));
         }
         for (assertion, borne) in layer.assertions.iter().zip(layer.borne_out(pod)) {
             if borne && !was_put_back(layer, &assertion.path) {
-                last.insert(Cow::Borrowed(&assertion.text), (assertion.set, at));
+                said.push((Cow::Borrowed(&assertion.text), at, assertion.set));
             }
         }
     }
-    let mut entries: Vec<_> = last.into_iter().map(|(path, (set, at))| (set, stack[at].id.to_string(), path)).collect();
-    // Set before removed, then by layer and path.
-    entries.sort_by(|a, b| (!a.0, &a.1, &a.2).cmp(&(!b.0, &b.1, &b.2)));
+    // Of each path the last word; a sort that is stable keeps the order in which they were said.
+    said.sort_by(|a, b| a.0.cmp(&b.0));
+    let is_last = |at: usize| said.get(at + 1).is_none_or(|next| next.0 != said[at].0);
+    let kept: Vec<bool> = (0..said.len()).map(is_last).collect();
+    let names: Vec<String> = stack.iter().map(|layer| layer.id.to_string()).collect();
+    let last = said.into_iter().zip(kept).filter(|(_, is_last)| *is_last);
+    let mut entries: Vec<Entry<'t>> = last.map(|((path, at, set), _)| (set, names[at].clone(), path)).collect();
+    // Set before removed, then by layer; by path they are.
+    entries.sort_by(|a, b| (!a.0, &a.1).cmp(&(!b.0, &b.1)));
     entries
 }
 
@@ -63,24 +54,42 @@ pub(super) fn entries<'t>(
 /// frame fits.
 pub(super) fn annotation(entries: &[Entry<'_>], most: usize) -> Option<String> {
     let frame = |more: usize| format!(r#"{{"v":1,"set":{{}},"removed":{{}},"more":{more}}}"#).len();
-    if frame(entries.len()) > most {
-        return None;
-    }
-    let mut written = Written { v: 1, more: entries.len(), ..Written::default() };
-    let mut size = frame(entries.len());
+    let mut room = most.checked_sub(frame(entries.len()))?;
+    let (mut text, mut quoted) = (String::from(r#"{"v":1,"set":{"#), String::new());
+    let (mut of_set, mut group, mut written) = (true, None, 0);
     for (set, layer, path) in entries {
-        let group = if *set { &mut written.set } else { &mut written.removed };
         // A path with its quotes and comma; for the first of a layer also the layer with quotes, colon, brackets, comma.
-        let quoted = |text: &str| serde_json::to_string(text).map_or(usize::MAX / 4, |json| json.len());
-        let added = quoted(path) + 1 + if group.contains_key(layer) { 0 } else { quoted(layer) + 4 };
-        if size + added > most {
+        quoted.clear();
+        let is_first = group != Some((*set, layer));
+        if is_first {
+            write_json_text(layer, &mut quoted);
+            quoted.push_str(":[");
+        }
+        write_json_text(path, &mut quoted);
+        let size = quoted.len() + 1 + if is_first { 2 } else { 0 };
+        if size > room {
             break;
         }
-        size += added;
-        group.entry(layer.clone()).or_default().push(path);
-        written.more -= 1;
+        room -= size;
+        written += 1;
+        if is_first {
+            text.push_str(if group.is_some() { "]" } else { "" });
+            if of_set && !*set {
+                text.push_str(r#"},"removed":{"#);
+                of_set = false;
+            } else if group.is_some() {
+                text.push(',');
+            }
+            group = Some((*set, layer));
+        } else {
+            text.push(',');
+        }
+        text.push_str(&quoted);
     }
-    serde_json::to_string(&written).ok()
+    text.push_str(if group.is_some() { "]" } else { "" });
+    text.push_str(if of_set { r#"},"removed":{"# } else { "" });
+    text.push_str(&format!(r#"}},"more":{}}}"#, entries.len() - written));
+    Some(text)
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ pub(super) struct Rails<'a> {
     trusted: bool,
     privileged: PrivilegedFrom,
     preset: &'static Preset,
-    /// The containers that the pod brought itself.
-    native: HashSet<(ContainerList, String)>,
+    /// The spec as it was sent.
+    original: Option<Value<'a>>,
 }
 
 /// What was put back or clamped of a layer's work.
@@ -52,21 +52,17 @@ impl<'a> Rails<'a> {
         policy: &Policy,
         facts: &Facts<'_>,
         preset: &'static Preset,
-        spec: Option<&Value<'_>>,
+        spec: Option<&Value<'a>>,
     ) -> Self {
         let set = snapshot.rules(facts);
         let rules: &Rules = set.and_then(|set| set.rules.as_ref()).unwrap_or(&BUILT_IN);
-        let names = |list: ContainerList| {
-            let names = list.of(spec).iter().filter_map(|container| container.get("name")?.as_str());
-            names.map(move |name| (list, name.to_owned()))
-        };
         Self {
             rules,
             set,
             trusted: policy.trusted_layer_namespaces.iter().any(|namespace| namespace == facts.namespace),
             privileged: rules.privileged_from.unwrap_or(policy.privileged),
             preset,
-            native: ContainerList::ALL.into_iter().flat_map(names).collect(),
+            original: spec.cloned(),
         }
     }
 
@@ -77,6 +73,15 @@ impl<'a> Rails<'a> {
             Kind::NamespaceClass | Kind::NamespaceDefault => !self.trusted,
             Kind::Class | Kind::Default | Kind::StepRules => false,
         }
+    }
+
+    /// The containers that the pod brought itself.
+    fn native(&self) -> HashSet<(ContainerList, String)> {
+        let names = |list: ContainerList| {
+            let names = list.of(self.original.as_ref()).iter().filter_map(|container| container.get("name")?.as_str());
+            names.map(move |name| (list, name.to_owned()))
+        };
+        ContainerList::ALL.into_iter().flat_map(names).collect()
     }
 
     fn title(&self) -> String {
@@ -191,7 +196,7 @@ impl<'a> Rails<'a> {
     pub(super) fn gains(&self, pod: &Value<'_>, stack: &[&Layer]) -> Vec<(LayerId, Complaint)> {
         let held = || stack.iter().filter(|layer| self.hold(layer.id.kind));
         let Some(spec) = pod.get("spec").filter(|_| held().next().is_some()) else { return Vec::new() };
-        let gained = guard::gained(spec, &self.native, self.preset);
+        let gained = guard::gained(spec, &self.native(), self.preset);
         if gained.is_empty() {
             return Vec::new();
         }

@@ -6,7 +6,9 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+
+use super::object::{once, raw};
+use crate::value::Reader;
 
 /// The API version and kind that requests and answers carry.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
@@ -82,7 +84,7 @@ struct RawReview<'r> {
     request: Option<RawRequest<'r>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawRequest<'r> {
     #[serde(borrow, default)]
@@ -99,8 +101,8 @@ struct RawRequest<'r> {
     operation: Cow<'r, str>,
     #[serde(default)]
     dry_run: Option<bool>,
-    #[serde(borrow, default)]
-    object: Option<&'r RawValue>,
+    #[serde(borrow, default, deserialize_with = "raw")]
+    object: Option<&'r str>,
 }
 
 #[derive(Default, Deserialize)]
@@ -116,7 +118,8 @@ struct RawKind<'r> {
 /// # Errors
 /// [`ReviewError`], and the uid if one could be found in spite of it.
 pub fn parse(body: &[u8]) -> Result<Request<'_>, (ReviewError, Option<String>)> {
-    let review: RawReview<'_> = serde_json::from_slice(body).map_err(|error| (ReviewError::Json(error), uid(body)))?;
+    let review = RawReview::read(body).map_or_else(|| serde_json::from_slice(body), Ok);
+    let review: RawReview<'_> = review.map_err(|error| (ReviewError::Json(error), uid(body)))?;
     let uid = review.request.as_ref().map(|request| request.uid.to_string()).filter(|uid| !uid.is_empty());
     if review.kind != KIND || review.api_version != API_VERSION {
         let shown = |text: Cow<'_, str>, what: &str| {
@@ -139,8 +142,55 @@ pub fn parse(body: &[u8]) -> Result<Request<'_>, (ReviewError, Option<String>)> 
         name: name.unwrap_or_default(),
         operation,
         dry_run: dry_run.unwrap_or_default(),
-        object: object.map(RawValue::get).filter(|text| *text != "null"),
+        object: object.filter(|text| *text != "null"),
     })
+}
+
+/// What [`Reader`] gives up on, and all that isn't as usual, is left to serde_json.
+impl<'r> RawReview<'r> {
+    fn read(body: &'r [u8]) -> Option<Self> {
+        let mut reader = Reader::new(str::from_utf8(body).ok()?);
+        let (mut kind, mut api_version, mut request) = (None, None, None);
+        reader.fields(|reader, key| match key {
+            "kind" => once(&mut kind, reader.text()),
+            "apiVersion" => once(&mut api_version, reader.text()),
+            "request" => once(&mut request, RawRequest::read(reader)),
+            _ => reader.skip(),
+        })?;
+        let review = Self { kind: kind.unwrap_or_default(), api_version: api_version.unwrap_or_default(), request };
+        reader.is_at_end().then_some(review)
+    }
+}
+
+impl<'r> RawRequest<'r> {
+    fn read(reader: &mut Reader<'r>) -> Option<Self> {
+        let (mut request, mut uid, mut kind, mut operation) = (Self::default(), None, None, None);
+        reader.fields(|reader, key| match key {
+            "uid" => once(&mut uid, reader.text()),
+            "kind" => once(&mut kind, RawKind::read(reader)),
+            "subResource" => once(&mut request.sub_resource, reader.text()),
+            "namespace" => once(&mut request.namespace, reader.text()),
+            "name" => once(&mut request.name, reader.text()),
+            "operation" => once(&mut operation, reader.text()),
+            "dryRun" => once(&mut request.dry_run, reader.bool()),
+            "object" => once(&mut request.object, reader.raw()),
+            _ => reader.skip(),
+        })?;
+        let (uid, kind) = (uid.unwrap_or_default(), kind.unwrap_or_default());
+        Some(Self { uid, kind, operation: operation.unwrap_or_default(), ..request })
+    }
+}
+
+impl<'r> RawKind<'r> {
+    fn read(reader: &mut Reader<'r>) -> Option<Self> {
+        let (mut group, mut kind) = (None, None);
+        reader.fields(|reader, key| match key {
+            "group" => once(&mut group, reader.text()),
+            "kind" => once(&mut kind, reader.text()),
+            _ => reader.skip(),
+        })?;
+        Some(Self { group: group.unwrap_or_default(), kind: kind.unwrap_or_default() })
+    }
 }
 
 /// The uid of a review of which nothing else need be right.

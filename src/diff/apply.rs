@@ -38,13 +38,26 @@ pub enum VerifyError {
 /// # Errors
 /// [`ApplyError`] for the first operation that doesn't apply; those before it are applied.
 pub fn apply<'a>(target: &mut Value<'a>, operations: &[Operation<'a>], pointer: &str) -> Result<(), ApplyError> {
-    operations.iter().try_for_each(|operation| {
-        one(target, operation, pointer).map_err(|fault| ApplyError {
-            op: operation.op,
-            path: operation.path.clone(),
-            fault,
-        })
-    })
+    // What follows on each other mostly has one parent, which is looked for once.
+    let are_siblings = |a: &Operation<'_>, b: &Operation<'_>| {
+        a.path != pointer && b.path != pointer && parent(&a.path) == parent(&b.path)
+    };
+    for siblings in operations.chunk_by(are_siblings) {
+        let fail =
+            |operation: &Operation<'_>, fault| ApplyError { op: operation.op, path: operation.path.clone(), fault };
+        let Some(first) = siblings.first() else { continue };
+        let inside = first.path.strip_prefix(pointer).ok_or_else(|| fail(first, OUTSIDE))?;
+        if inside.is_empty() {
+            whole(target, first).map_err(|fault| fail(first, fault))?;
+            continue;
+        }
+        let (parents, _) = inside.rsplit_once('/').ok_or_else(|| fail(first, OUTSIDE))?;
+        let parent = find(target, parents).map_err(|fault| fail(first, fault))?;
+        for operation in siblings {
+            one(parent, operation).map_err(|fault| fail(operation, fault))?;
+        }
+    }
+    Ok(())
 }
 
 /// Proves that operations turn `before` into `after`, both at `pointer`: applies them to a copy and compares the whole.
@@ -68,20 +81,25 @@ pub fn verify<'v>(
     Err(VerifyError::Differs { path })
 }
 
-fn one<'a>(target: &mut Value<'a>, operation: &Operation<'a>, pointer: &str) -> Result<(), &'static str> {
-    let value = || operation.value.clone().ok_or("there is no value");
-    let path = operation.path.strip_prefix(pointer).ok_or("the path is outside")?;
-    let Some((parents, last)) = path.rsplit_once('/') else {
-        return match operation.op {
-            _ if !path.is_empty() => Err("the path is outside"),
-            Op::Remove => Err("the whole can't be removed"),
-            Op::Add | Op::Replace => {
-                *target = value()?;
-                Ok(())
-            }
-        };
-    };
-    let parent = find(target, parents)?;
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// Does what is to be done with the whole.
+fn whole<'a>(target: &mut Value<'a>, operation: &Operation<'a>) -> Result<(), &'static str> {
+    match operation.op {
+        Op::Remove => Err("the whole can't be removed"),
+        Op::Add | Op::Replace => {
+            *target = operation.value.clone().ok_or(NO_VALUE)?;
+            Ok(())
+        }
+    }
+}
+
+/// Does what is to be done in the object or list that its path is in.
+fn one<'a>(parent: &mut Value<'a>, operation: &Operation<'a>) -> Result<(), &'static str> {
+    let value = || operation.value.clone().ok_or(NO_VALUE);
+    let last = operation.path.rsplit('/').next().unwrap_or_default();
     match (parent, operation.op) {
         (Value::Object(map), Op::Add) => {
             map.insert(unescape(last).into_owned(), value()?);
@@ -111,13 +129,15 @@ fn one<'a>(target: &mut Value<'a>, operation: &Operation<'a>, pointer: &str) -> 
 }
 
 const MISSING: &str = "there is no such key";
+const NO_VALUE: &str = "there is no value";
+const OUTSIDE: &str = "the path is outside";
 
 /// What stands at a path that is empty or starts with `/`.
 fn find<'t, 'a>(target: &'t mut Value<'a>, path: &str) -> Result<&'t mut Value<'a>, &'static str> {
     if path.is_empty() {
         return Ok(target);
     }
-    let path = path.strip_prefix('/').ok_or("the path is outside")?;
+    let path = path.strip_prefix('/').ok_or(OUTSIDE)?;
     path.split('/').try_fold(target, |value, step| match value {
         Value::Object(map) => map.get_mut(&unescape(step)).ok_or(MISSING),
         Value::List(items) => items.get_mut(index(step)?).ok_or("the list is shorter"),

@@ -79,7 +79,7 @@ pub(super) fn compare<'a>(
         _ => before == after,
     };
     if !stays {
-        out.push(Operation::replace(pointer, after.clone()));
+        out.push(Operation::replace(pointer, after.borrowed()));
     }
     stays
 }
@@ -101,7 +101,7 @@ fn fields<'a>(
         };
         let here = Pointer::Key(&pointer, name);
         let Some(old) = old else {
-            out.push(Operation::add(here, value.clone()));
+            out.push(Operation::add(here, value.borrowed()));
             continue;
         };
         found += 1;

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use ahash::AHashMap;
 
 use super::{
     compare::{Known, compare as compare_values},
@@ -26,39 +26,52 @@ pub(super) fn compare<'a>(
     pointer: Pointer<'_>,
     out: &mut Vec<Operation<'a>>,
 ) -> Option<bool> {
-    let (old, new) = (ids(before, key)?, ids(after, key)?);
+    // What nobody changed at both ends stays without being looked at.
+    let front = before.iter().zip(after).take_while(|(old, new)| is_shared(old, new, key)).count();
+    let rest = before.len().min(after.len()) - front;
+    let backwards = before.iter().rev().zip(after.iter().rev()).take(rest);
+    let back = backwards.take_while(|(old, new)| is_shared(old, new, key)).count();
+    let (old_end, new_end) = (before.len() - back, after.len() - back);
+    let (old, new) = (ids(&before[front..old_end], key)?, ids(&after[front..new_end], key)?);
     let inside = known.item();
     if old == new {
-        for (at, (before, item)) in before.iter().zip(after).enumerate() {
-            compare_values(before, item, inside, Pointer::Index(&pointer, at), out);
+        for at in front..new_end {
+            compare_values(&before[at], &after[at], inside, Pointer::Index(&pointer, at), out);
         }
         return Some(true);
     }
     let stays = staying(&old, &new);
-    let kept = stays.iter().flatten().count();
+    let kept = front + stays.iter().flatten().count() + back;
     let operations = (before.len() - kept) + (after.len() - kept);
     if operations > 1 && (kept == 0 || operations.saturating_mul(before.len().max(after.len())) > SHIFTS) {
         let items = after.iter().map(Value::borrowed).collect();
         out.push(Operation::replace(pointer, Value::List(items)));
         return Some(false);
     }
-    let mut is_kept = vec![false; before.len()];
+    let mut is_kept = vec![false; old.len()];
     for at in stays.iter().flatten() {
         is_kept[*at] = true;
     }
-    for at in (0..before.len()).rev().filter(|at| !is_kept[*at]) {
-        out.push(Operation::remove(Pointer::Index(&pointer, at)));
+    for at in (0..old.len()).rev().filter(|at| !is_kept[*at]) {
+        out.push(Operation::remove(Pointer::Index(&pointer, front + at)));
     }
-    for (at, item) in after.iter().enumerate().filter(|(at, _)| stays[*at].is_none()) {
-        out.push(Operation::add(Pointer::Index(&pointer, at), item.clone()));
+    for at in (0..new.len()).filter(|at| stays[*at].is_none()) {
+        out.push(Operation::add(Pointer::Index(&pointer, front + at), after[front + at].borrowed()));
     }
-    for (at, (item, from)) in after.iter().zip(&stays).enumerate() {
+    for (at, from) in stays.iter().enumerate() {
         if let Some(from) = from {
-            compare_values(&before[*from], item, inside, Pointer::Index(&pointer, at), out);
+            let at = front + at;
+            compare_values(&before[front + from], &after[at], inside, Pointer::Index(&pointer, at), out);
         }
     }
     // What stays has its key at least.
     Some(kept > 0)
+}
+
+/// Whether an item that has a usable key wasn't changed.
+fn is_shared(old: &Value<'_>, new: &Value<'_>, key: &str) -> bool {
+    let is_same = matches!((old, new), (Value::Object(old), Value::Object(new)) if old.is_same(new));
+    is_same && id(old, key).is_some()
 }
 
 /// What tells an item from others: its key's value, with its type as a merge would compare it.
@@ -71,15 +84,18 @@ enum Id<'v> {
 }
 
 fn ids<'v>(items: &'v [Value<'_>], key: &str) -> Option<Vec<Id<'v>>> {
-    let id = |item: &'v Value<'_>| match item.get(key)? {
+    items.iter().map(|item| id(item, key)).collect()
+}
+
+fn id<'v>(item: &'v Value<'_>, key: &str) -> Option<Id<'v>> {
+    match item.get(key)? {
         Value::Bool(b) => Some(Id::Bool(*b)),
         Value::Float(f) => Some(Id::Float(f.to_bits())),
         Value::Int(i) => Some(Id::Int(*i)),
         Value::String(s) => Some(Id::Text(s)),
         Value::Uint(u) => Some(Id::Float((*u as f64).to_bits())),
         Value::List(_) | Value::Null | Value::Object(_) => None,
-    };
-    items.iter().map(id).collect()
+    }
 }
 
 /// For each item of the new list, the place in the old one that it keeps its relative place from; none for those that
@@ -91,7 +107,7 @@ fn staying(old: &[Id<'_>], new: &[Id<'_>]) -> Vec<Option<usize>> {
     let (old_end, new_end) = (old.len() - back, new.len() - back);
 
     // Each key's places in the old list as a chain, so that equal keys pair up in order. Filled from the back.
-    let mut first: HashMap<Id<'_>, usize> = HashMap::with_capacity(old_end - front);
+    let mut first: AHashMap<Id<'_>, usize> = AHashMap::with_capacity(old_end - front);
     let mut next: Vec<Option<usize>> = vec![None; old_end - front];
     for at in (front..old_end).rev() {
         next[at - front] = first.insert(old[at], at);

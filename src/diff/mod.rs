@@ -12,7 +12,7 @@ mod operation;
 
 pub use apply::{ApplyError, VerifyError, apply, verify};
 pub use compare::diff;
-pub use operation::{Op, Operation};
+pub use operation::{Op, Operation, to_json};
 
 #[cfg(test)]
 mod tests;

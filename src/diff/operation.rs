@@ -1,10 +1,8 @@
-use std::fmt;
+use std::fmt::{self, Write};
 
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use crate::value::{Value, write_json, write_json_text};
 
-use crate::value::Value;
-
-/// One step of an RFC 6902 patch; a list of them serialises as one.
+/// One step of an RFC 6902 patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation<'a> {
     /// What to do.
@@ -57,17 +55,23 @@ impl fmt::Display for Op {
     }
 }
 
-impl Serialize for Operation<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = 2 + usize::from(self.value.is_some());
-        let mut out = serializer.serialize_struct("Operation", fields)?;
-        out.serialize_field("op", self.op.as_str())?;
-        out.serialize_field("path", &self.path)?;
-        if let Some(value) = &self.value {
-            out.serialize_field("value", value)?;
+/// Operations as an RFC 6902 patch: a list in JSON.
+pub fn to_json(operations: &[Operation<'_>]) -> String {
+    let mut out = String::with_capacity(64 + 128 * operations.len());
+    out.push('[');
+    for (at, operation) in operations.iter().enumerate() {
+        out.push_str(if at > 0 { ",{\"op\":\"" } else { "{\"op\":\"" });
+        out.push_str(operation.op.as_str());
+        out.push_str("\",\"path\":");
+        write_json_text(&operation.path, &mut out);
+        if let Some(value) = &operation.value {
+            out.push_str(",\"value\":");
+            write_json(value, &mut out);
         }
-        out.end()
+        out.push('}');
     }
+    out.push(']');
+    out
 }
 
 /// A JSON pointer during a walk: one step, and the pointer that it was made from. Written out only for an operation.
@@ -98,18 +102,19 @@ impl Pointer<'_> {
             Self::Key(up, key) => {
                 up.write(text);
                 text.push('/');
-                for c in key.chars() {
-                    match c {
-                        '~' => text.push_str("~0"),
-                        '/' => text.push_str("~1"),
-                        c => text.push(c),
-                    }
+                let mut rest = *key;
+                while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'~' | b'/')) {
+                    text.push_str(&rest[..at]);
+                    text.push_str(if rest[at..].starts_with('~') { "~0" } else { "~1" });
+                    rest = &rest[at + 1..];
                 }
+                text.push_str(rest);
             }
             Self::Index(up, index) => {
                 up.write(text);
                 text.push('/');
-                text.push_str(&index.to_string());
+                // INVARIANT: a String takes all that is written.
+                let _ = write!(text, "{index}");
             }
         }
     }
@@ -120,14 +125,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_serialise_as_rfc_6902_says() {
+    fn operations_are_written_as_rfc_6902_says() {
         let operations = [
             Operation::add(Pointer::Start("/a"), Value::Null),
             Operation::remove(Pointer::Start("/b")),
             Operation::replace(Pointer::Start("/c"), Value::Int(1)),
         ];
         assert_eq!(
-            serde_json::to_string(&operations).unwrap(),
+            to_json(&operations),
             r#"[{"op":"add","path":"/a","value":null},{"op":"remove","path":"/b"},{"op":"replace","path":"/c","value":1}]"#
         );
     }

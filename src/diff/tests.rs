@@ -20,7 +20,7 @@ fn proved<'a>(before: &Value<'_>, after: &'a Value<'_>) -> Vec<Operation<'a>> {
     let document = |value: &Value<'_>| serde_json::from_str(&format!(r#"{{"spec":{}}}"#, to_json(value))).unwrap();
     let mut got: serde_json::Value = document(before);
     let wanted: serde_json::Value = document(after);
-    let patch: json_patch::Patch = serde_json::from_str(&serde_json::to_string(&operations).unwrap()).unwrap();
+    let patch: json_patch::Patch = serde_json::from_str(&super::to_json(&operations)).unwrap();
     json_patch::patch(&mut got, &patch).unwrap();
     assert_eq!(got, wanted);
     operations
@@ -30,7 +30,7 @@ fn proved<'a>(before: &Value<'_>, after: &'a Value<'_>) -> Vec<Operation<'a>> {
 fn differs_by(before: &str, after: &str, wanted: &str) {
     let (before, after) = (parse(before), parse(after));
     let operations = proved(&before, &after);
-    assert_eq!(serde_json::to_string(&operations).unwrap(), wanted);
+    assert_eq!(super::to_json(&operations), wanted);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn the_reviews_get_patches_as_small_as_the_reference() {
         let mut operations = Vec::new();
         diff(before, &after, POD.pod(), "", &mut operations);
         assert_eq!(verify(before, &operations, &after, ""), Ok(()), "{name}");
-        let bytes = serde_json::to_string(&operations).unwrap().len();
+        let bytes = super::to_json(&operations).len();
         println!("{name}: {} operations, {bytes} bytes", operations.len());
         let reference = parse(reference);
         println!(

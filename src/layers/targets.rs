@@ -3,7 +3,7 @@
 //! `kubectl` adds a container that a patch names and the pod lacks, whether or not the pod can then be created. A
 //! fleet's default names containers that only some pods have, so here that is a choice (`absentContainers`).
 
-use std::collections::HashSet;
+use ahash::AHashSet;
 
 use super::{AbsentContainers, Cause, Kind};
 use crate::{schema::nearest, value::Value};
@@ -31,17 +31,25 @@ pub fn select(
     let mut absent = Absent::default();
     let Some(map) = patch.as_object_mut() else { return Ok(absent) };
     for (list, init) in [("containers", false), ("initContainers", true)] {
-        let Some(items) = map.get_mut(list).and_then(Value::as_list_mut) else { continue };
+        let Some(items) = map.get(list).and_then(Value::as_list) else { continue };
         if items.iter().any(|item| directive(item) == Some("replace")) {
             // The list is written anew: everything in it is there by definition.
             continue;
         }
-        let there: HashSet<&str> = names(pod_spec.and_then(|spec| spec.get(list))).collect();
+        let there: AHashSet<&str> = names(pod_spec.and_then(|spec| spec.get(list))).collect();
+        let absent_name = |item: &Value<'_>| {
+            let name = item.get("name").and_then(Value::as_str);
+            name.filter(|name| directive(item).is_none() && !there.contains(name)).map(str::to_owned)
+        };
+        // Looked for first: a patch that stays as it is stays the layer's.
+        if items.iter().all(|item| absent_name(item).is_none()) {
+            continue;
+        }
+        let Some(items) = map.get_mut(list).and_then(Value::as_list_mut) else { continue };
         let before = items.len();
         let mut fault = None;
         items.retain(|item| {
-            let name = item.get("name").and_then(Value::as_str);
-            let Some(name) = name.filter(|name| directive(item).is_none() && !there.contains(name)) else {
+            let Some(name) = absent_name(item) else {
                 return true;
             };
             let has_image = item.get("image").is_some_and(|image| !image.is_null());
@@ -55,12 +63,12 @@ pub fn select(
                 AbsentContainers::Error | AbsentContainers::Skip => false,
             };
             if refuse && fault.is_none() {
-                fault = Some(fault_of(name, init, &there, kind));
+                fault = Some(fault_of(&name, init, &there, kind));
             }
             if add {
-                absent.added.push(name.to_owned())
+                absent.added.push(name)
             } else {
-                absent.skipped.push(name.to_owned())
+                absent.skipped.push(name)
             }
             add
         });
@@ -84,7 +92,7 @@ fn directive<'v>(item: &'v Value<'_>) -> Option<&'v str> {
     item.get("$patch").and_then(Value::as_str)
 }
 
-fn fault_of(name: &str, init: bool, there: &HashSet<&str>, kind: Kind) -> Cause {
+fn fault_of(name: &str, init: bool, there: &AHashSet<&str>, kind: Kind) -> Cause {
     let mut sorted: Vec<&str> = there.iter().copied().collect();
     sorted.sort_unstable();
     let add = if kind == Kind::Step { "; to add a container, give it an image" } else { "" };

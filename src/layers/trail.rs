@@ -287,7 +287,11 @@ impl<'n> Items<'n> {
     fn get(&self, name: &str) -> Option<&'n Value<'n>> {
         match self {
             Self::Few(items, key) => {
-                items.iter().find(|item| item.get(key).and_then(Value::scalar_text).is_some_and(|text| text == name))
+                let is_it = |item: &&Value<'_>| match item.get(key) {
+                    Some(Value::String(text)) => text == name,
+                    other => other.and_then(Value::scalar_text).is_some_and(|text| text == name),
+                };
+                items.iter().find(is_it)
             }
             Self::Many(found) => found.get(name).copied(),
         }

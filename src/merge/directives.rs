@@ -1,6 +1,6 @@
 use std::{borrow::Cow, collections::HashSet};
 
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, can_leak};
 use crate::value::{Map, Value, to_json};
 
 /// Replaces or deletes the object, or the list item, that it stands in.
@@ -119,15 +119,20 @@ pub(super) fn listed_field<'k>(key: &'k str, directive: &'static str) -> Result<
 /// (`false` if the value itself is one) and, unless `keep_nulls`, without the keys that are null. Other directives stay,
 /// as in Go.
 pub(super) fn strip(value: &mut Value<'_>, keep_nulls: bool) -> bool {
+    // Looked for first: what isn't changed stays shared with the layer.
+    !can_leak(value) || strip_leaks(value, keep_nulls)
+}
+
+fn strip_leaks(value: &mut Value<'_>, keep_nulls: bool) -> bool {
     match value {
         Value::Object(map) => {
             // A `$patch: null` is a null key first.
             if map.get(PATCH).is_some_and(|directive| keep_nulls || !directive.is_null()) {
                 return false;
             }
-            map.retain(|_, value| (keep_nulls || !value.is_null()) && strip(value, keep_nulls));
+            map.retain(|_, value| (keep_nulls || !value.is_null()) && strip_leaks(value, keep_nulls));
         }
-        Value::List(items) => items.retain_mut(|item| strip(item, keep_nulls)),
+        Value::List(items) => items.retain_mut(|item| strip_leaks(item, keep_nulls)),
         _ => {}
     }
     true

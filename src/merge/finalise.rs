@@ -99,6 +99,11 @@ impl Finaliser {
         if own.is_some_and(|own| own.is_same(map)) {
             return;
         }
+        // Nor is what a layer brought copied to be looked at.
+        let is_clean = |(key, value)| !directives::is_directive(key) && !can_leak(value);
+        if own.is_none() && map.iter().all(is_clean) {
+            return;
+        }
         map.retain(|key, value| {
             let own = own.and_then(|own| own.get(key));
             let reason = match own {
@@ -137,7 +142,7 @@ impl Finaliser {
         let key = rule.key.filter(|_| rule.merge);
         // Most lists hold nothing that could go, and then there is nothing to match their items for.
         let mut own = match own {
-            Some(own) if !own.is_empty() && items.iter().any(can_leak) => Some(Own::of(own, key, &self.hasher)),
+            Some(own) if !own.is_empty() && changed(items, own).any(can_leak) => Some(Own::of(own, key, &self.hasher)),
             Some(own) if !own.is_empty() => return,
             _ => None,
         };
@@ -186,6 +191,19 @@ impl Finaliser {
             path.prepend(segment());
         }
     }
+}
+
+/// The items of a list that aren't plainly the pod's own: those that nobody changed are shared, and mostly stand in their
+/// old order.
+fn changed<'v, 'a>(items: &'v [Value<'a>], own: &'v [Value<'_>]) -> impl Iterator<Item = &'v Value<'a>> {
+    let mut own = own.iter().peekable();
+    items.iter().filter(move |item| match (item, own.peek()) {
+        (Value::Object(item), Some(Value::Object(known))) if item.is_same(known) => {
+            own.next();
+            false
+        }
+        _ => true,
+    })
 }
 
 /// Whether the directive is one that the pod didn't bring along.

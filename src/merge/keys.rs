@@ -16,12 +16,11 @@ pub(super) enum Id {
 }
 
 /// Gives equal scalars equal numbers.
-#[derive(Debug, Default)]
-struct Ids<'v> {
-    known: Vec<Scalar<'v>>,
-    index: AHashMap<Scalar<'v>, usize>,
-    /// How many there may be.
-    expected: usize,
+#[derive(Debug)]
+enum Ids<'v> {
+    /// Of few scalars, each is compared with all before it.
+    Few(Vec<Scalar<'v>>),
+    Many(AHashMap<Scalar<'v>, usize>),
 }
 
 /// A scalar as Go's `==` sees it: equal only with the same type. Floats by their bits, zero without its sign.
@@ -35,8 +34,16 @@ enum Scalar<'v> {
 }
 
 impl<'v> Ids<'v> {
-    /// How many distinct scalars make an index worth its cost.
-    const INDEXED: usize = 16;
+    /// How many scalars make an index worth its cost.
+    const MANY: usize = 12;
+
+    fn with_capacity(capacity: usize) -> Self {
+        if capacity < Self::MANY {
+            Self::Few(Vec::with_capacity(capacity))
+        } else {
+            Self::Many(AHashMap::with_capacity(capacity))
+        }
+    }
 
     /// The number of this value.
     fn id(&mut self, value: &'v Value<'_>) -> Id {
@@ -55,28 +62,22 @@ impl<'v> Ids<'v> {
     }
 
     fn number(&mut self, scalar: Scalar<'v>) -> usize {
-        let next = self.known.len();
-        if next < Self::INDEXED {
-            if let Some(at) = self.known.iter().position(|known| *known == scalar) {
-                return at;
-            }
-        } else {
-            if self.index.is_empty() {
-                self.index.reserve(self.expected);
-                self.index.extend(self.known.iter().copied().zip(0..));
-            }
-            let number = *self.index.entry(scalar).or_insert(next);
-            if number != next {
-                return number;
-            }
+        let next = self.distinct();
+        match self {
+            Self::Few(known) => known.iter().position(|known| *known == scalar).unwrap_or_else(|| {
+                known.push(scalar);
+                next
+            }),
+            Self::Many(known) => *known.entry(scalar).or_insert(next),
         }
-        self.known.push(scalar);
-        next
     }
 
     /// How many distinct scalars there have been.
     fn distinct(&self) -> usize {
-        self.known.len()
+        match self {
+            Self::Few(known) => known.len(),
+            Self::Many(known) => known.len(),
+        }
     }
 }
 
@@ -97,7 +98,7 @@ impl Keys {
     /// Reads the merge key of each item, or where there is none takes the item itself.
     pub(super) fn read(live: &[Value<'_>], patch: &[Value<'_>], order: &[Value<'_>], key: Option<&str>) -> Self {
         let expected = live.len() + patch.len() + order.len();
-        let mut ids = Ids { known: Vec::with_capacity(expected), index: AHashMap::new(), expected };
+        let mut ids = Ids::with_capacity(expected);
         let mut all = |items| Self::of(&mut ids, items, key);
         let (live, patch, order) = (all(live), all(patch), all(order));
         Self { live, patch, order, distinct: ids.distinct() }
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn equal_values_of_one_type_have_one_number_however_many_there_are() {
         let texts: Vec<Value<'_>> = (0..1000i64).map(|i| Value::from((i % 500).to_string())).collect();
-        let mut ids = Ids::default();
+        let mut ids = Ids::with_capacity(texts.len());
         let numbers: Vec<Id> = texts.iter().map(|text| ids.id(text)).collect();
         assert_eq!(ids.distinct(), 500);
         assert_eq!(numbers[..500], numbers[500..]);
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn values_of_different_types_are_never_equal() {
         let values = [Value::Int(1), Value::Float(1.0), Value::from("1"), Value::Bool(true), Value::Null];
-        let mut ids = Ids::default();
+        let mut ids = Ids::with_capacity(0);
         for value in &values {
             ids.id(value);
         }
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn lists_and_objects_are_looked_for_only_where_there_is_none() {
         let (list, object) = (Value::List(vec![]), Value::Object(Map::new()));
-        let mut ids = Ids::default();
+        let mut ids = Ids::with_capacity(0);
         let ranks = Ranks::of([ids.id(&list)], 0);
         assert_eq!(ranks.find(ids.id(&object)), Ok(None));
         assert_eq!(ranks.find(ids.id(&list)), Err(Uncomparable(Kind::List)));

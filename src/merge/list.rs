@@ -3,7 +3,7 @@ use super::{
     directives::{self, ItemDirective},
     fields::{ListRule, Schema},
     keys::{Id, Keys, Ranks},
-    order, scalars,
+    order, plain, scalars,
 };
 use crate::value::{Kind, Segment, Value};
 
@@ -28,6 +28,11 @@ impl Merge<'_> {
         let Some(kind) = item_kind(&live, &patch)? else {
             return Ok(live);
         };
+        if let (Kind::Object, Some(key)) = (kind, rule.key)
+            && let Some(places) = plain::places(&live, &patch, key)
+        {
+            return self.plain(live, patch, &places, rule.item, key);
+        }
         let keys = Keys::read(&live, &patch, &[], rule.key);
         match (kind, rule.key) {
             (Kind::Object, Some(key)) => Ok(self.keyed(live, patch, &keys, rule.item, key)?.items),
@@ -134,7 +139,14 @@ impl Merge<'_> {
     }
 
     /// Merges one item into its namesake, the one at `at`.
-    fn item<'a>(&self, target: &mut Value<'a>, item: Value<'a>, at: usize, ty: Schema, key: &str) -> Result<(), Error> {
+    pub(super) fn item<'a>(
+        &self,
+        target: &mut Value<'a>,
+        item: Value<'a>,
+        at: usize,
+        ty: Schema,
+        key: &str,
+    ) -> Result<(), Error> {
         // INVARIANT: `item_kind` found objects only.
         let (Value::Object(old), Value::Object(new)) = (&mut *target, item) else {
             return Ok(());

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `map` | objects: the order of steps |
 //! | `list`, `scalars` | lists of objects by key, lists of scalars as sets |
+//! | `plain` | the same for lists by key with nothing odd in them, without looking for it twice |
 //! | `element_order` | `$setElementOrder` |
 //! | `order`, `keys` | where each item of a merged list ends up, in linear time |
 //! | `directives` | reading `$patch` and the others; what is left of a value that meets nothing |
@@ -28,6 +29,7 @@ mod keys;
 mod list;
 mod map;
 mod order;
+mod plain;
 mod scalars;
 
 pub use error::{Error, ErrorKind, Side};

@@ -23,7 +23,7 @@ pub(super) fn order(
     named: &Ranks,
     live: &Ranks,
 ) -> Result<Vec<usize>, Uncomparable> {
-    let (mut ours, mut others) = (Vec::new(), Vec::new());
+    let (mut ours, mut others) = (Vec::new(), Vec::with_capacity(items.len()));
     for (at, id) in items.iter().enumerate() {
         let half = if named.find(*id)?.is_some() { &mut ours } else { &mut others };
         half.push(at);
@@ -51,14 +51,18 @@ pub(super) fn arrange<'a>(mut items: Vec<Value<'a>>, order: &[usize]) -> Vec<Val
 }
 
 fn sort(
-    half: Vec<usize>,
+    mut half: Vec<usize>,
     items: &[Id],
     marked: impl Fn(usize) -> bool,
     by: &Ranks,
 ) -> Result<Vec<usize>, Uncomparable> {
-    let (mut last, mut half): (Vec<usize>, Vec<usize>) = half.into_iter().partition(|at| marked(*at));
-    if half.len() > 1 {
-        let rank = |at: &usize| by.find(items[*at]);
+    let mut last = Vec::new();
+    if half.iter().any(|at| marked(*at)) {
+        (last, half) = half.into_iter().partition(|at| marked(*at));
+    }
+    let rank = |at: &usize| by.find(items[*at]);
+    // Most halves are in order already.
+    if !half.windows(2).all(|pair| matches!((rank(&pair[0]), rank(&pair[1])), (Ok(Some(a)), Ok(Some(b))) if a <= b)) {
         if half.iter().all(|at| matches!(rank(at), Ok(Some(_)))) {
             half.sort_by_key(|at| rank(at).ok().flatten());
         } else {

@@ -38,8 +38,10 @@ pub struct Struct {
     pub name: Box<str>,
     /// What JSON this struct really takes, since a few marshal themselves.
     pub form: Form,
-    /// The fields with their names in JSON, sorted by those: faster to search than to hash.
-    pub(super) fields: Vec<(Box<str>, Field)>,
+    /// The fields with their names in JSON, sorted by those.
+    fields: Vec<(Box<str>, Field)>,
+    /// [`start`] of each name: they sort as the names do, so a name is found by numbers, and compared once.
+    starts: Vec<u64>,
 }
 
 /// What a struct looks like in JSON.
@@ -178,19 +180,15 @@ impl Graph {
                     "map" => Type::Map(find(name, &ty.elem)?),
                     "ptr" => Type::Ptr(find(name, &ty.elem)?),
                     "slice" => Type::Slice(find(name, &ty.elem)?),
-                    "struct" => Type::Struct(Struct {
-                        name: ty.name.as_str().into(),
-                        form: Form::of(name),
-                        fields: ty
-                            .fields
-                            .iter()
-                            .map(|(field, raw)| {
-                                let merge = raw.s.split(',').any(|s| s == "merge");
-                                let key = raw.k.as_deref().map(Into::into);
-                                Ok((field.as_str().into(), Field { ty: find(name, &raw.t)?, merge, key }))
-                            })
-                            .collect::<Result<_, GraphError>>()?,
-                    }),
+                    "struct" => {
+                        let field = |(field, raw): (&String, &RawField)| {
+                            let merge = raw.s.split(',').any(|s| s == "merge");
+                            let key = raw.k.as_deref().map(Into::into);
+                            Ok((field.as_str().into(), Field { ty: find(name, &raw.t)?, merge, key }))
+                        };
+                        let fields = ty.fields.iter().map(field).collect::<Result<Vec<_>, GraphError>>()?;
+                        Type::Struct(Struct::new(&ty.name, Form::of(name), fields))
+                    }
                     kind => return Err(GraphError::Kind { name: (*name).clone(), kind: kind.into() }),
                 })
             })
@@ -241,9 +239,30 @@ impl Field {
 }
 
 impl Struct {
+    pub(super) fn new(name: &str, form: Form, fields: Vec<(Box<str>, Field)>) -> Self {
+        let mut new = Self { name: name.into(), form, fields: Vec::new(), starts: Vec::new() };
+        new.extend(fields);
+        new
+    }
+
+    /// Adds fields that it lacks.
+    pub(super) fn extend(&mut self, fields: Vec<(Box<str>, Field)>) {
+        self.fields.extend(fields);
+        self.fields.sort_by(|a, b| a.0.cmp(&b.0));
+        self.starts = self.fields.iter().map(|(name, _)| start(name)).collect();
+    }
+
+    /// The fields with their names, sorted by those.
+    pub(super) fn fields(&self) -> &[(Box<str>, Field)] {
+        &self.fields
+    }
+
     /// The field of this exact JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.binary_search_by(|(known, _)| known.as_ref().cmp(name)).ok().map(|at| &self.fields[at].1)
+        let wanted = start(name);
+        let first = self.starts.partition_point(|start| *start < wanted);
+        let alike = self.starts[first..].iter().take_while(|start| **start == wanted).zip(&self.fields[first..]);
+        alike.map(|(_, field)| field).find(|(known, _)| **known == *name).map(|(_, field)| field)
     }
 
     /// The field of this name, or failing that the first (in byte order of the names) that differs only in case, as
@@ -257,6 +276,16 @@ impl Struct {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_ref())
     }
+}
+
+/// The first eight bytes of a name as a number.
+fn start(name: &str) -> u64 {
+    let eight = name.as_bytes().first_chunk().copied().unwrap_or_else(|| {
+        let mut short = [0; 8];
+        short.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+        short
+    });
+    u64::from_be_bytes(eight)
 }
 
 impl Form {
@@ -284,6 +313,10 @@ mod tests {
         assert_eq!(containers.key.as_deref(), Some("name"));
         assert!(spec.field("Containers").is_none());
         assert!(spec.field_ignoring_case("Containers").is_some());
+        assert!(spec.names().all(|name| spec.field(name).is_some()));
+        for none in ["", "container", "containerss", "initContainer\0", "zzz"] {
+            assert!(spec.field(none).is_none(), "{none:?}");
+        }
         let Type::Struct(pod) = POD.ty(POD.pod()) else { panic!("Pod is a struct") };
         assert!(pod.field("metadata").is_some());
     }

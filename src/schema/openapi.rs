@@ -128,12 +128,13 @@ impl<'d> Merge<'d> {
             return;
         }
         self.known.insert(name, id);
-        let (Type::Struct(Struct { form: Form::Object, fields, .. }), Some(schema)) = (target, self.schemas.get(name))
-        else {
+        let (Type::Struct(owner), Some(schema)) = (target, self.schemas.get(name)) else { return };
+        if owner.form != Form::Object {
             return;
-        };
+        }
+        let fields = owner.fields().iter();
         let both: Vec<(TypeId, &Schema)> =
-            fields.iter().filter_map(|(name, field)| Some((field.ty, schema.properties.get(name.as_ref())?))).collect();
+            fields.filter_map(|(name, field)| Some((field.ty, schema.properties.get(name.as_ref())?))).collect();
         for (ty, property) in both {
             self.pair_value(ty, property);
         }
@@ -177,8 +178,7 @@ impl<'d> Merge<'d> {
             added += new.len();
             let new: Vec<(Box<str>, Field)> = new.into_iter().map(|(name, schema)| self.field(name, schema)).collect();
             if let Some(Type::Struct(ty)) = self.graph.types.get_mut(id.0 as usize) {
-                ty.fields.extend(new);
-                ty.fields.sort_by(|a, b| a.0.cmp(&b.0));
+                ty.extend(new);
             }
         }
         added
@@ -250,7 +250,7 @@ impl<'d> Merge<'d> {
 }
 
 fn named(name: &str, form: Form, fields: Vec<(Box<str>, Field)>) -> Type {
-    Type::Struct(Struct { name: name.into(), form, fields })
+    Type::Struct(Struct::new(name, form, fields))
 }
 
 fn anything() -> Type {

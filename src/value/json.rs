@@ -6,7 +6,10 @@ use serde::{
     ser::{SerializeMap, SerializeSeq},
 };
 
-use super::{Map, Value};
+use super::{
+    Map, Value,
+    read::{Reader, plain_end},
+};
 
 /// How much a JSON text may hold before it is refused.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,15 @@ impl Limits {
 /// # Errors
 /// serde_json's, with line and column, for text that isn't one JSON value or is deeper than the limit.
 pub fn from_json(text: &str, limits: Limits) -> serde_json::Result<Value<'_>> {
+    let mut reader = Reader::new(text);
+    match reader.value() {
+        Some(value) if reader.is_at_end() && limits.depth >= Limits::DEFAULT.depth => Ok(value),
+        _ => from_serde(text, limits),
+    }
+}
+
+/// What serde_json reads: all that [`Reader`] gives up on, and the faults.
+pub(super) fn from_serde(text: &str, limits: Limits) -> serde_json::Result<Value<'_>> {
     let mut json = serde_json::Deserializer::from_str(text);
     if limits.depth > Limits::DEFAULT.depth {
         json.disable_recursion_limit();
@@ -36,9 +48,70 @@ pub fn from_json(text: &str, limits: Limits) -> serde_json::Result<Value<'_>> {
 
 /// Writes compact JSON, numbers as Go prints them (`1.0` is `1`).
 pub fn to_json(value: &Value<'_>) -> String {
-    // INVARIANT: keys are strings and floats finite, so serde_json has nothing to refuse, and a String takes all bytes.
-    #[allow(clippy::expect_used)]
-    serde_json::to_string(value).expect("a value is JSON")
+    let mut out = String::new();
+    write_json(value, &mut out);
+    out
+}
+
+/// [`to_json`], behind what `out` holds already.
+pub fn write_json(value: &Value<'_>, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::String(text) => write_json_text(text, out),
+        Value::List(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_json(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push('{');
+            for (at, (key, value)) in map.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_json_text(key, out);
+                out.push(':');
+                write_json(value, out);
+            }
+            out.push('}');
+        }
+        Value::Int(_) | Value::Uint(_) | Value::Float(_) => {
+            // INVARIANT: floats are finite, so serde_json has nothing to refuse.
+            #[allow(clippy::expect_used)]
+            out.push_str(&serde_json::to_string(value).expect("a number is JSON"));
+        }
+    }
+}
+
+/// A text as a JSON string, with no more escapes than it needs.
+pub fn write_json_text(text: &str, out: &mut String) {
+    const HEX: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    out.push('"');
+    let mut rest = text;
+    loop {
+        let end = plain_end(rest.as_bytes(), 0);
+        out.push_str(&rest[..end]);
+        let Some(special) = rest.as_bytes().get(end) else { break };
+        out.push('\\');
+        match special {
+            0x08 => out.push('b'),
+            0x0c => out.push('f'),
+            b'\n' => out.push('n'),
+            b'\r' => out.push('r'),
+            b'\t' => out.push('t'),
+            b'"' | b'\\' => out.push(char::from(*special)),
+            control => out.extend(['u', '0', '0', HEX[usize::from(control >> 4)], HEX[usize::from(control & 15)]]),
+        }
+        rest = &rest[end + 1..];
+    }
+    out.push('"');
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
@@ -188,6 +261,16 @@ mod tests {
         let value = from_json(text, Limits::DEFAULT).unwrap();
         assert!(matches!(value.get("a"), Some(Value::String(Cow::Borrowed("plain")))));
         assert!(matches!(value.get("b"), Some(Value::String(Cow::Owned(_)))));
+    }
+
+    #[test]
+    fn texts_are_escaped_as_serde_json_does() {
+        let all: String = (0..=0x250).filter_map(char::from_u32).collect();
+        for text in [all.as_str(), "", "\"", "a\\\"b", "plain and rather long, with an é"] {
+            let mut out = String::new();
+            write_json_text(text, &mut out);
+            assert_eq!(out, serde_json::to_string(text).unwrap());
+        }
     }
 
     #[test]

@@ -1,4 +1,6 @@
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{borrow::Cow, ptr, slice, sync::Arc, vec};
+
+use ahash::AHashMap;
 
 use super::Value;
 
@@ -12,20 +14,23 @@ use super::Value;
 #[derive(Clone, Debug, Default)]
 pub struct Map<'a> {
     /// Nothing for an object without keys.
-    shared: Option<Arc<Entries<'a>>>,
+    own: Option<Arc<Entries<'a>>>,
+    /// Where these are another's, such as a layer's: many threads read those, so nobody counts who shares them.
+    lent: Option<&'a Entries<'a>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Entries<'a> {
     list: Vec<Entry<'a>>,
-    index: Option<HashMap<Cow<'a, str>, usize>>,
+    /// Boxed, since nearly no object has one.
+    index: Option<Box<AHashMap<Cow<'a, str>, usize>>>,
 }
 
-type Entry<'a> = (Cow<'a, str>, Value<'a>);
+pub(super) type Entry<'a> = (Cow<'a, str>, Value<'a>);
 
 impl<'a> Map<'a> {
     /// How many keys make an index worth its cost; a container has about 12, an `env` item 2.
-    const INDEXED: usize = 32;
+    pub(super) const INDEXED: usize = 32;
 
     /// An object without keys.
     pub fn new() -> Self {
@@ -34,16 +39,23 @@ impl<'a> Map<'a> {
 
     /// An object without keys that has room for some.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { shared: Some(Arc::new(Entries { list: Vec::with_capacity(capacity), index: None })) }
+        Self { own: Some(Arc::new(Entries { list: Vec::with_capacity(capacity), index: None })), lent: None }
+    }
+
+    fn held(&self) -> Option<&Entries<'a>> {
+        self.own.as_deref().or(self.lent)
     }
 
     fn entries(&self) -> &[Entry<'a>] {
-        self.shared.as_ref().map_or(&[], |entries| &entries.list)
+        self.held().map_or(&[], |entries| &entries.list)
     }
 
     /// The entries to change: from here on they are this object's alone.
     fn own(&mut self) -> &mut Entries<'a> {
-        Arc::make_mut(self.shared.get_or_insert_default())
+        if let Some(lent) = self.lent.take() {
+            self.own = Some(Arc::new(Entries::of(lent.list.iter().map(lend).collect())));
+        }
+        Arc::make_mut(self.own.get_or_insert_default())
     }
 
     /// How many keys there are.
@@ -58,8 +70,8 @@ impl<'a> Map<'a> {
 
     /// Whether both are copies of one object that nobody has changed since. Equal objects need not be.
     pub fn is_same(&self, other: &Self) -> bool {
-        match (&self.shared, &other.shared) {
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        match (self.held(), other.held()) {
+            (Some(a), Some(b)) => ptr::eq(a, b),
             (None, None) => true,
             _ => false,
         }
@@ -67,10 +79,10 @@ impl<'a> Map<'a> {
 
     /// Where a key stands, counted from 0 in the order of [`Map::iter`].
     pub fn position(&self, key: &str) -> Option<usize> {
-        let entries = self.shared.as_ref()?;
+        let entries = self.held()?;
         match &entries.index {
             Some(index) => index.get(key).copied(),
-            None => entries.list.iter().position(|(known, _)| known == key),
+            None => entries.list.iter().position(|(known, _)| **known == *key),
         }
     }
 
@@ -147,11 +159,9 @@ impl<'a> Map<'a> {
         self.entries().iter().map(|(key, _)| key.as_ref())
     }
 
-    /// A copy that borrows every string from `self`, and so shares nothing with it: for what many threads read, whose
-    /// counts of sharers would be fought for.
+    /// A copy that borrows all that it has from `self`, in no time and without counting who shares it.
     pub fn borrowed<'b>(&'b self) -> Map<'b> {
-        let borrow = |(key, value): &'b Entry<'a>| (Cow::Borrowed(key.as_ref()), value.borrowed());
-        Map::of(self.entries().iter().map(borrow).collect())
+        Map { own: None, lent: self.held() }
     }
 
     /// A copy that owns every string.
@@ -161,27 +171,54 @@ impl<'a> Map<'a> {
     }
 
     /// INVARIANT for callers: no key twice.
-    fn of(list: Vec<Entry<'a>>) -> Self {
-        let mut entries = Entries { list, index: None };
-        if entries.list.len() > Self::INDEXED {
-            entries.reindex();
-        }
-        Self { shared: Some(Arc::new(entries)) }
+    pub(super) fn of(list: Vec<Entry<'a>>) -> Self {
+        let own = if list.is_empty() { None } else { Some(Arc::new(Entries::of(list))) };
+        Self { own, lent: None }
     }
 }
 
-impl Entries<'_> {
+impl<'a> Entries<'a> {
+    fn of(list: Vec<Entry<'a>>) -> Self {
+        let mut entries = Self { list, index: None };
+        if entries.list.len() > Map::INDEXED {
+            entries.reindex();
+        }
+        entries
+    }
+
     fn reindex(&mut self) {
-        self.index = Some(self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect());
+        self.index = Some(Box::new(self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect()));
+    }
+}
+
+fn lend<'a>((key, value): &'a Entry<'a>) -> Entry<'a> {
+    (Cow::Borrowed(key), value.borrowed())
+}
+
+/// The entries of an object, in order.
+#[derive(Debug)]
+pub struct IntoIter<'a> {
+    own: vec::IntoIter<Entry<'a>>,
+    lent: slice::Iter<'a, Entry<'a>>,
+}
+
+impl<'a> Iterator for IntoIter<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        self.own.next().or_else(|| self.lent.next().map(lend))
     }
 }
 
 impl<'a> IntoIterator for Map<'a> {
     type Item = Entry<'a>;
-    type IntoIter = std::vec::IntoIter<Entry<'a>>;
+    type IntoIter = IntoIter<'a>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.shared.map(Arc::unwrap_or_clone).unwrap_or_default().list.into_iter()
+    fn into_iter(self) -> IntoIter<'a> {
+        IntoIter {
+            own: self.own.map(Arc::unwrap_or_clone).unwrap_or_default().list.into_iter(),
+            lent: self.lent.map_or(&[][..], |lent| &lent.list).iter(),
+        }
     }
 }
 

@@ -11,14 +11,16 @@ mod json;
 mod map;
 mod path;
 mod position;
+mod read;
 
 use std::borrow::Cow;
 
 pub use glob::glob_matches;
-pub use json::{Limits as JsonLimits, from_json, to_json};
-pub use map::Map;
+pub use json::{Limits as JsonLimits, from_json, to_json, write_json, write_json_text};
+pub use map::{IntoIter, Map};
 pub use path::{Path, PathError, Segment};
 pub use position::{Document, Marks, Position};
+pub(crate) use read::Reader;
 
 /// A JSON value.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +77,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A copy that borrows every string from `self`.
+    /// A copy that borrows what it has from `self`; of objects it takes no time.
     pub fn borrowed<'b>(&'b self) -> Value<'b> {
         match self {
             Self::Null => Value::Null,

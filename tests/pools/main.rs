@@ -9,10 +9,13 @@
 mod controlplane;
 #[path = "../support/kwok.rs"]
 mod kwok;
+#[path = "../support/pools/mod.rs"]
+mod pools;
 
 mod agents;
 mod definition;
 mod headroom;
 mod leaders;
 mod rights;
+mod soak;
 mod support;

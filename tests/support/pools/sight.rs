@@ -135,7 +135,8 @@ impl Sight {
     pub(crate) fn are(&self, pool: &str, count: usize, so: impl Fn(&Known) -> bool) -> bool {
         let inner = self.lock();
         let mut own = inner.known.values().filter(|known| known.pool.as_deref() == Some(pool)).peekable();
-        (count == 0 || own.peek().is_some()) && own.try_fold(0, |sum, known| so(known).then_some(sum + 1)) == Some(count)
+        (count == 0 || own.peek().is_some())
+            && own.try_fold(0, |sum, known| so(known).then_some(sum + 1)) == Some(count)
     }
 
     /// How many pods there are like this.
@@ -145,7 +146,8 @@ impl Sight {
 
     /// When the pods like this were seen first, in order.
     pub(crate) fn firsts(&self, so: impl Fn(&Known) -> bool) -> Vec<Instant> {
-        let mut firsts: Vec<_> = self.lock().known.values().filter(|known| so(known)).map(|known| known.first).collect();
+        let mut firsts: Vec<_> =
+            self.lock().known.values().filter(|known| so(known)).map(|known| known.first).collect();
         firsts.sort_unstable();
         firsts
     }

@@ -20,7 +20,7 @@ use tokio::{
 use super::{
     Dice,
     controller::Controller,
-    objects::{change, delete, job, make, pool, pods, template},
+    objects::{change, delete, job, make, pods, pool, template},
     sight::{Known, Sight},
     tally, until,
 };

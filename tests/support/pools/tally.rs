@@ -68,7 +68,8 @@ pub(crate) fn counts(pods: &[Pod], pool: &str, is_headroom: bool) -> Vec<(&'stat
     let on_node = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let own: Vec<&Pod> = pods.iter().filter(|pod| label(pod, podlayer::names::POOL).as_deref() == Some(pool)).collect();
     let jobs: Vec<&Pod> = pods.iter().filter(|pod| label(pod, JOB).as_deref() == Some(pool)).collect();
-    let count = |of: &[&Pod], so: &dyn Fn(&Pod) -> bool| i64::try_from(of.iter().filter(|pod| so(pod)).count()).unwrap();
+    let count =
+        |of: &[&Pod], so: &dyn Fn(&Pod) -> bool| i64::try_from(of.iter().filter(|pod| so(pod)).count()).unwrap();
     let stays = |pod: &Pod| !is_going(pod);
     let is_busy = |pod: &Pod| label(pod, podlayer::names::POOL_BUSY).is_some();
     let is_draining = |pod: &Pod| label(pod, podlayer::names::POOL_DRAINING).is_some();

@@ -42,6 +42,9 @@ const REFUSED_FOR: Duration = Duration::from_secs(60);
 /// How often children are put right even if nobody was seen to change them.
 const CHILDREN_AGAIN: Duration = Duration::from_secs(60);
 
+/// How often a status is written at most: people and HPA look no oftener, and a pool at work would write one for each pod.
+const STATUS_EVERY: Duration = Duration::from_secs(1);
+
 /// What all pools' tasks share.
 pub struct Shared {
     /// The API server.
@@ -69,6 +72,8 @@ struct Task {
     key: Key,
     core: Core,
     status: Option<AgentPoolStatus>,
+    /// When a status was last written.
+    wrote_status: Option<Instant>,
     told: String,
     /// The version of a template that was refused, why, and when.
     refused: Option<(String, String, Instant)>,
@@ -114,7 +119,8 @@ pub(super) async fn keep(shared: Arc<Shared>, key: Key) {
     let mut leading = shared.leading.clone();
     let metrics = shared.metrics.clone();
     let (core, status, told) = (Core::default(), None, String::new());
-    let mut task = Task { shared, key, core, status, told, refused: None, annotates: true, children: None };
+    let mut task =
+        Task { shared, key, core, status, wrote_status: None, told, refused: None, annotates: true, children: None };
     let mut again = Duration::ZERO;
     // Another pool of the same name has another task.
     let uid = task.shared.world.pool(&task.key).and_then(|pool| pool.metadata.uid.clone());
@@ -161,9 +167,10 @@ impl Task {
         if seen.view == View::Fresh {
             self.put_children_right(pool).await;
         }
-        self.tell(pool, &decision, now).await;
+        let untold = self.tell(pool, &decision, now).await;
         self.shared.metrics.decided(&self.key, &numbers(&decision), began.elapsed());
-        if wrote { SignedDuration::from_millis(500).min(decision.again) } else { decision.again }
+        let again = untold.unwrap_or(decision.again).min(decision.again);
+        if wrote { SignedDuration::from_millis(500).min(again) } else { again }
     }
 
     /// Writes what was planned, the first create alone: what a quota refuses once it refuses again.
@@ -236,11 +243,19 @@ impl Task {
         }
     }
 
-    /// Writes the status and an event, where something changed.
-    async fn tell(&mut self, pool: &AgentPool, decision: &Decision, now: Timestamp) {
+    /// Writes the status and an event, where something changed. Gives when to come again if a status is to be written
+    /// that couldn't be yet.
+    async fn tell(&mut self, pool: &AgentPool, decision: &Decision, now: Timestamp) -> Option<SignedDuration> {
         let before = self.status.clone().or_else(|| pool.status.clone()).unwrap_or_default();
         let status = report::status(pool, decision, &before, now);
-        if self.status.as_ref() != Some(&status) {
+        let wait = self.wrote_status.map_or(Duration::ZERO, |when| STATUS_EVERY.saturating_sub(when.elapsed()));
+        let mut untold = None;
+        if self.status.as_ref() == Some(&status) {
+            // Nothing to tell.
+        } else if !wait.is_zero() {
+            untold = SignedDuration::try_from(wait).ok();
+        } else {
+            self.wrote_status = Some(Instant::now());
             let api: Api<AgentPool> = Api::namespaced(self.shared.client.clone(), &self.key.0);
             let body =
                 json!({"apiVersion": AgentPool::api_version(&()), "kind": AgentPool::kind(&()), "status": status});
@@ -256,11 +271,13 @@ impl Task {
             let type_ = if decision.degraded.is_some() { EventType::Warning } else { EventType::Normal };
             let event =
                 Event { type_, reason: reason.clone(), note: Some(message), action: "Scale".into(), secondary: None };
+            self.shared.metrics.wrote("event");
             if let Err(error) = self.shared.recorder.publish(&event, &pool.object_ref(&())).await {
                 tracing::debug!(error = %error, "an event can't be written");
             }
             self.told = reason;
         }
+        untold
     }
 }
 

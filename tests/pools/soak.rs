@@ -18,8 +18,8 @@ fn scenario_37_jobs_and_killed_leaders_leave_right_counts_and_kill_no_agent_at_w
     Kwok::shared().node(plane, "soak-small", 8);
     let namespace = plane.namespace("soak");
     let plan = Plan {
-        length: Duration::from_secs(15),
-        kill_after: [1000, 4000],
+        length: Duration::from_secs(12),
+        kill_after: [500, 2000],
         count_every: Duration::from_secs(6),
         nodes: ["large".into(), "soak-small".into()],
         seed: 7,

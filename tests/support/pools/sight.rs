@@ -43,7 +43,7 @@ impl Known {
         self.phase == "Running" && self.ready && !self.going && !self.busy && !self.draining
     }
 
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         ["Succeeded", "Failed"].contains(&self.phase.as_str())
     }
 }

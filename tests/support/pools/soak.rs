@@ -121,7 +121,7 @@ pub(crate) async fn soak(client: &Client, kubeconfig: &str, namespace: &str, pla
     // Everything is done: the pools are what they are without work.
     let what = "pools without work to be at rest";
     until(what, async || {
-        let rest = sight.are(ONCE, 0, |_| true)
+        let rest = sight.own(ONCE).iter().all(Known::has_ended)
             && sight.are(WARM, 3, Known::is_free)
             && sight.are(ROOM, 3, |known| known.phase == "Running");
         rest.then_some(())

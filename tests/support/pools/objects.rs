@@ -5,6 +5,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
+use super::until;
+
 /// The label of job pods, whose value is the name of their pool.
 pub(crate) const JOB: &str = "ci";
 
@@ -59,10 +61,12 @@ pub(crate) async fn delete(pods: &Api<Pod>, name: &str) {
     }
 }
 
-/// Deletes all pods with a label in one call.
+/// Deletes all pods with a label, in one call if the machine is quick enough for it.
 pub(crate) async fn delete_all(pods: &Api<Pod>, selector: &str) {
     let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-    pods.delete_collection(&params, &ListParams::default().labels(selector)).await.unwrap();
+    let list = ListParams::default().labels(selector);
+    // The API server gives a call one minute, and goes on from where it was with the next.
+    until("pods to be deleted", async || pods.delete_collection(&params, &list).await.ok()).await;
 }
 
 /// Changes a pod; with a version, only if it is still that one.

@@ -23,7 +23,7 @@ pub(crate) async fn measure(place: &Place, report: &mut Report) {
     let ground = place.ground("life").await;
     for number in 0..POOLS {
         let spec =
-            json!({"mode": "Agents", "max": 50, "template": template("bench"), "scaleDown": {"delaySeconds": 2}});
+            json!({"mode": "Agents", "max": 50, "template": template("bench"), "scaleDown": {"delaySeconds": 30}});
         ground.pool(&format!("p{number}"), &spec).await;
     }
     for number in 0..POOLS {

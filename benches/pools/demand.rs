@@ -45,7 +45,7 @@ pub(crate) async fn measure(place: &Place, report: &mut Report) {
             json!({"mode": "Agents", "minIdle": EACH, "max": 100, "template": template("bench")})
         };
         ground.pool(&name, &spec).await;
-        let jobs = (0..EACH).map(|at| real_job(&name, &format!("{name}-at-work-{at}"), "bench"));
+        let jobs = (0..EACH).map(|at| real_job(&name, &format!("{name}-at-work-{at}"), Some("bench")));
         let made = join_all(jobs.map(async |pod| make(&ground.pods, &pod).await)).await;
         made.into_iter().for_each(|made| _ = made.unwrap());
     }

@@ -11,30 +11,27 @@ use crate::{
         Dice,
         controller::Controller,
         objects::{change, make, real_job, template},
-        until,
     },
     report::Report,
 };
 
-/// Jobs at work, as agent-stack-k8s makes them; a fifth as many agents make the 5,000 full.
+/// Jobs as agent-stack-k8s makes them, held back, so that neither scheduler nor kwok touches them; agents make the 5,000
+/// full.
 const JOBS: usize = 4000;
 const AGENTS: usize = 1000;
 /// How long each phase is measured.
-const PHASE: Duration = Duration::from_secs(45);
+const PHASE: Duration = Duration::from_secs(20);
 /// Changes of pods in a second.
 const RATE: u32 = 20;
 
 pub(crate) async fn measure(place: &Place, report: &mut Report) {
-    for node in 0..3 {
-        place.node(&format!("bench-{node}"), 10_000);
-    }
     let mut ground = place.ground("watched").await;
     report.title("5,000 watched pods in 20 pools");
-    let bytes = real_job("p0", "a-name", "bench-0").to_string().len();
+    let bytes = real_job("p0", "a-name", None).to_string().len();
     report.text(&format!(
-        "{JOBS} job pods as agent-stack-k8s makes them ({bytes} bytes when sent, more once the API server and kwok have \
-         filled in theirs) and {AGENTS} agents, half of the pools Headroom without a template. `VmRSS`, `VmHWM` and CPU \
-         time of the process, from /proc."
+        "{JOBS} job pods as agent-stack-k8s makes them ({bytes} bytes when sent, more once the API server has filled in its \
+         defaults; held back, so their statuses are empty) and {AGENTS} agents that run, half of the pools Headroom without \
+         a template. `VmRSS`, `VmHWM` and CPU time of the process, from /proc."
     ));
     report.head(&["", "resident MiB", "most MiB", "CPU, % of one core"]);
     phase(report, &ground, "no pool, no pod", async { tokio::time::sleep(PHASE).await }).await;
@@ -46,15 +43,14 @@ pub(crate) async fn measure(place: &Place, report: &mut Report) {
         };
         ground.pool(&format!("p{number}"), &spec).await;
     }
-    let jobs =
-        (0..JOBS).map(|at| real_job(&format!("p{}", at % POOLS), &format!("job-{at}"), &format!("bench-{}", at % 3)));
+    let jobs = (0..JOBS).map(|at| real_job(&format!("p{}", at % POOLS), &format!("job-{at}"), None));
     let pods = &ground.pods;
     let fill = async {
         stream::iter(jobs.map(async |pod| make(pods, &pod).await.unwrap())).buffer_unordered(8).count().await;
-        until("5,000 pods to run", async || {
-            (ground.sight.count(|known| known.phase == "Running") == JOBS + AGENTS).then_some(())
-        })
-        .await;
+        // However slow the machine is.
+        while ground.sight.count(|known| known.phase == "Running") < AGENTS {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
     };
     phase(report, &ground, "while they come", fill).await;
     phase(report, &ground, "5,000 pods, nothing happens", async { tokio::time::sleep(PHASE).await }).await;

@@ -33,15 +33,18 @@ pub(crate) fn job(pool: &str, name: &str, node: &str) -> Value {
                     "containers": [{"name": "job", "image": "job:1", "resources": {"requests": {"cpu": "1"}}}]}})
 }
 
-/// A job pod as agent-stack-k8s makes it, on a node.
-pub(crate) fn real_job(pool: &str, name: &str, node: &str) -> Value {
+/// A job pod as agent-stack-k8s makes it, on a node, or held back.
+pub(crate) fn real_job(pool: &str, name: &str, node: Option<&str>) -> Value {
     let mut pod: Value = serde_yaml::from_str(include_str!("../../data/jobs/buildkite/plain-step-pod.yaml")).unwrap();
     let metadata = &mut pod["metadata"];
     (metadata["name"], metadata["labels"][JOB]) = (json!(name), json!(pool));
     for key in ["namespace", "uid", "resourceVersion", "ownerReferences", "generateName", "creationTimestamp"] {
         metadata.as_object_mut().unwrap().remove(key);
     }
-    pod["spec"]["nodeName"] = json!(node);
+    match node {
+        Some(node) => pod["spec"]["nodeName"] = json!(node),
+        None => pod["spec"]["schedulingGates"] = json!([{"name": "test/held"}]),
+    }
     pod.as_object_mut().unwrap().remove("status");
     pod
 }

@@ -32,6 +32,15 @@ impl Latencies {
         self.micros.get((last as f64 * part).round() as usize).copied().unwrap_or_default()
     }
 
+    /// How many calls took longer than so many microseconds.
+    pub(crate) fn longer_than(&self, micros: u64) -> usize {
+        self.micros.iter().filter(|each| **each > micros).count()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.micros.len() + self.failed
+    }
+
     pub(crate) fn together(rounds: &[Self]) -> Self {
         let mut all = Self::default();
         for round in rounds {

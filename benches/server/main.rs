@@ -5,13 +5,16 @@
 //! in `target/bench/server.md`.
 //!
 //! `cargo bench --bench server -- --calls 1000000` instead makes so many calls as fast as they are answered and shows
-//! what becomes of the webhook's memory.
+//! what becomes of the webhook's memory. `-- --throttled` gives the webhook a part of a core only; `-- --flood` has one
+//! source send as much as it can. Each takes turns with rounds in peace.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people at a terminal")]
 
 mod client;
+mod flood;
 mod hostile;
 mod load;
 mod process;
+mod throttle;
 
 // As in the program.
 #[global_allocator]
@@ -19,8 +22,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use std::{env, error::Error, fmt::Write, fs, path::Path, process::ExitCode, time::Duration};
 
+use flood::Flood;
 use load::{Latencies, saturate, steady};
 use process::Webhook;
+use throttle::Throttle;
 
 /// Calls a second: some 40,000 pods a minute.
 const RATE: u32 = 700;
@@ -38,8 +43,11 @@ fn main() -> ExitCode {
     }
     let calls = arguments.iter().skip_while(|argument| *argument != "--calls").nth(1);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let done = runtime.map_err(Into::into).and_then(|runtime| match calls {
         Some(calls) => runtime.block_on(endurance(calls.parse()?)),
+        None if has("--throttled") => runtime.block_on(throttled()),
+        None if has("--flood") => runtime.block_on(flooded()),
         None => runtime.block_on(run()),
     });
     match done {
@@ -106,9 +114,79 @@ async fn run() -> Result<(), Box<dyn Error>> {
         idle,
         webhook.resident()?
     )?;
+    write(&report, "server.md")
+}
+
+/// What callers wait for a webhook that runs in a part of each tenth of a second only.
+async fn throttled() -> Result<(), Box<dyn Error>> {
+    let review = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/reviews/review-16k.json"))?;
+    let webhook = Webhook::start().await?;
+    steady(&webhook, &review, 100, CONNECTIONS, Duration::from_secs(2)).await?;
+    let mut report = String::from(
+        "Calls of 16 KiB on kept TLS connections to a webhook that is stopped for the rest of each 100 ms; milliseconds from \
+         when a call was due.\n\n| runs | calls a second | p50 | p99 | worst | later than 2 s or failed |\n\
+         |---|---:|---:|---:|---:|---:|\n",
+    );
+    for runs in [100, 50, 10, 2] {
+        for rate in [100, RATE] {
+            let throttle = if runs < 100 { Some(Throttle::start(&webhook, runs)?) } else { None };
+            let calls = steady(&webhook, &review, rate, CONNECTIONS, ROUND).await?;
+            drop(throttle);
+            // What waits is worked off before the next round.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let at = |part: f64| format!("{:.1}", calls.at(part) as f64 / 1000.0);
+            let late = calls.longer_than(2_000_000) + calls.failed;
+            let all = calls.count();
+            let (p50, p99, worst) = (at(0.5), at(0.99), at(1.0));
+            writeln!(report, "| {runs} ms of 100 | {rate} | {p50} | {p99} | {worst} | {late} of {all} |")?;
+        }
+    }
+    write(&report, "throttled.md")
+}
+
+/// What a caller waits while another source sends as much as it can.
+async fn flooded() -> Result<(), Box<dyn Error>> {
+    let review = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/reviews/review-16k.json"))?;
+    let webhook = Webhook::start().await?;
+    steady(&webhook, &review, RATE, CONNECTIONS, Duration::from_secs(2)).await?;
+    let mut report = format!(
+        "{RATE} calls a second of 16 KiB on {CONNECTIONS} kept TLS connections, rounds of {} s; milliseconds from when a call \
+         was due. The flood comes from one other address, on so many connections, each as fast as it is answered, and \
+         shares the cores with the webhook.\n\n\
+         | flood | p50 | p99 | worst | failed | the flood's calls a second: answered | told to come again | connections closed | resident KiB |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+        ROUND.as_secs()
+    );
+    for connections in [0, 16, 0, 300, 0, 1500] {
+        let flood = Flood::start(&webhook, &review, connections);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let calls = steady(&webhook, &review, RATE, CONNECTIONS, ROUND).await?;
+        let resident = webhook.resident()?;
+        let counts = flood.stop();
+        let per_second = |count: &std::sync::atomic::AtomicU64| {
+            count.load(std::sync::atomic::Ordering::Relaxed) / (ROUND.as_secs() + 1)
+        };
+        let at = |part: f64| format!("{:.1}", calls.at(part) as f64 / 1000.0);
+        writeln!(
+            report,
+            "| {connections} connections | {} | {} | {} | {} | {} | {} | {} | {resident} |",
+            at(0.5),
+            at(0.99),
+            at(1.0),
+            calls.failed,
+            per_second(&counts.answered),
+            per_second(&counts.come_again),
+            per_second(&counts.closed),
+        )?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    write(&report, "flood.md")
+}
+
+fn write(report: &str, name: &str) -> Result<(), Box<dyn Error>> {
     print!("{report}");
     let folder = env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| format!("{}/target", env!("CARGO_MANIFEST_DIR")));
     fs::create_dir_all(format!("{folder}/bench"))?;
-    fs::write(format!("{folder}/bench/server.md"), report)?;
+    fs::write(format!("{folder}/bench/{name}"), report)?;
     Ok(())
 }

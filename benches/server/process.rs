@@ -69,6 +69,10 @@ impl Webhook {
         Err("the webhook doesn't start".into())
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its resident memory in KiB.
     pub(crate) fn resident(&self) -> Result<u64, Box<dyn Error>> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;

@@ -17,8 +17,9 @@ pub fn status(pool: &AgentPool, decision: &Decision, before: &AgentPoolStatus, n
         _ => counts.starting + counts.busy + counts.idle,
     };
     let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
-    // To the minute, or a busy pool's status would be written each second.
-    let demand = decision.memory.last_demand.and_then(|time| time.round(Unit::Minute).ok());
+    // To the minute, or a busy pool's status would be written each second; and while there is no work, not at all.
+    let works = counts.queued > 0 || counts.busy > 0;
+    let demand = decision.memory.last_demand.filter(|_| works).and_then(|time| time.round(Unit::Minute).ok());
     AgentPoolStatus {
         observed_generation: pool.metadata.generation,
         selector: format!("{}={}", crate::names::POOL, pool.metadata.name.as_deref().unwrap_or_default()),
@@ -34,7 +35,7 @@ pub fn status(pool: &AgentPool, decision: &Decision, before: &AgentPoolStatus, n
         terminating_stuck: counts.overdue,
         last_scale_up_time: time(decision.memory.last_up).or_else(|| before.last_scale_up_time.clone()),
         last_scale_down_time: time(decision.memory.last_down).or_else(|| before.last_scale_down_time.clone()),
-        last_demand_time: time(demand),
+        last_demand_time: time(demand).or_else(|| before.last_demand_time.clone()),
         active_schedule: decision.schedule.clone(),
         last_decision: Some(LastDecision {
             reason,
@@ -241,6 +242,13 @@ mod tests {
         assert!(serde_json::to_string(&first).unwrap().len() < 3000);
         let later = Timestamp::from_second(99).unwrap();
         assert_eq!(status(&pool, &decision(10_000), &first, later), first);
+        // A pool that has the size it needs is no demand, nor is the time that passes.
+        let rest = Decision {
+            memory: crate::pool::size::Memory { last_demand: Some(later), ..Default::default() },
+            ..Decision::default()
+        };
+        let told = status(&pool, &rest, &AgentPoolStatus::default(), later);
+        assert_eq!(told.last_demand_time, None);
         let changed = status(&pool, &Decision::default(), &first, later);
         assert_eq!(of(&changed, condition::SCALING_LIMITED).last_transition_time, "1970-01-01T00:01:39Z");
         assert_eq!(of(&changed, condition::PAUSED), of(&first, condition::PAUSED));

@@ -13,7 +13,7 @@ use kube::{
     runtime::events::{Event, EventType, Recorder},
 };
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     api::{AgentPool, AgentPoolStatus},
@@ -42,6 +42,9 @@ const REFUSED_FOR: Duration = Duration::from_secs(60);
 /// How often children are put right even if nobody was seen to change them.
 const CHILDREN_AGAIN: Duration = Duration::from_secs(60);
 
+/// How often a status is written at most: people and HPA look no oftener, and a pool at work would write one for each pod.
+const STATUS_EVERY: Duration = Duration::from_secs(1);
+
 /// What all pools' tasks share.
 pub struct Shared {
     /// The API server.
@@ -69,6 +72,11 @@ struct Task {
     key: Key,
     core: Core,
     status: Option<AgentPoolStatus>,
+    /// When a status was last written.
+    wrote_status: Option<Instant>,
+    /// Status and event on their way, which no pod waits for. They end with the task: nothing is told by one that leads no
+    /// more.
+    telling: JoinSet<Option<AgentPoolStatus>>,
     told: String,
     /// The version of a template that was refused, why, and when.
     refused: Option<(String, String, Instant)>,
@@ -114,7 +122,9 @@ pub(super) async fn keep(shared: Arc<Shared>, key: Key) {
     let mut leading = shared.leading.clone();
     let metrics = shared.metrics.clone();
     let (core, status, told) = (Core::default(), None, String::new());
-    let mut task = Task { shared, key, core, status, told, refused: None, annotates: true, children: None };
+    let telling = JoinSet::new();
+    let (wrote_status, refused, children) = (None, None, None);
+    let mut task = Task { shared, key, core, status, wrote_status, telling, told, refused, annotates: true, children };
     let mut again = Duration::ZERO;
     // Another pool of the same name has another task.
     let uid = task.shared.world.pool(&task.key).and_then(|pool| pool.metadata.uid.clone());
@@ -161,9 +171,10 @@ impl Task {
         if seen.view == View::Fresh {
             self.put_children_right(pool).await;
         }
-        self.tell(pool, &decision, now).await;
+        let untold = self.tell(pool, &decision, now);
         self.shared.metrics.decided(&self.key, &numbers(&decision), began.elapsed());
-        if wrote { SignedDuration::from_millis(500).min(decision.again) } else { decision.again }
+        let again = untold.unwrap_or(decision.again).min(decision.again);
+        if wrote { SignedDuration::from_millis(500).min(again) } else { again }
     }
 
     /// Writes what was planned, the first create alone: what a quota refuses once it refuses again.
@@ -236,19 +247,26 @@ impl Task {
         }
     }
 
-    /// Writes the status and an event, where something changed.
-    async fn tell(&mut self, pool: &AgentPool, decision: &Decision, now: Timestamp) {
+    /// Has the status and an event written, where something changed. Gives when to come again if a status is to be written
+    /// that couldn't be yet.
+    fn tell(&mut self, pool: &AgentPool, decision: &Decision, now: Timestamp) -> Option<SignedDuration> {
+        while let Some(done) = self.telling.try_join_next() {
+            if let Ok(Some(status)) = done {
+                self.status = Some(status);
+            }
+        }
         let before = self.status.clone().or_else(|| pool.status.clone()).unwrap_or_default();
         let status = report::status(pool, decision, &before, now);
+        let wait = self.wrote_status.map_or(Duration::ZERO, |when| STATUS_EVERY.saturating_sub(when.elapsed()));
+        let mut untold = None;
         if self.status.as_ref() != Some(&status) {
-            let api: Api<AgentPool> = Api::namespaced(self.shared.client.clone(), &self.key.0);
-            let body =
-                json!({"apiVersion": AgentPool::api_version(&()), "kind": AgentPool::kind(&()), "status": status});
-            let params = PatchParams::apply(names::FIELD_MANAGER_POOL_STATUS).force();
-            self.shared.metrics.wrote("status");
-            match api.patch_status(&self.key.1, &params, &Patch::Apply(body)).await {
-                Ok(_) => self.status = Some(status),
-                Err(error) => tracing::warn!(pool = self.key.1, error = %error, "the status can't be written"),
+            if wait.is_zero() && self.telling.is_empty() {
+                self.wrote_status = Some(Instant::now());
+                self.telling.spawn(write_status(self.shared.clone(), self.key.clone(), status));
+                // Whether it was written is looked at then.
+                untold = SignedDuration::try_from(STATUS_EVERY).ok();
+            } else {
+                untold = SignedDuration::try_from(wait.max(GATHER)).ok();
             }
         }
         let (reason, message) = report::why(decision);
@@ -256,10 +274,31 @@ impl Task {
             let type_ = if decision.degraded.is_some() { EventType::Warning } else { EventType::Normal };
             let event =
                 Event { type_, reason: reason.clone(), note: Some(message), action: "Scale".into(), secondary: None };
-            if let Err(error) = self.shared.recorder.publish(&event, &pool.object_ref(&())).await {
-                tracing::debug!(error = %error, "an event can't be written");
-            }
+            let (shared, object) = (self.shared.clone(), pool.object_ref(&()));
+            self.telling.spawn(async move {
+                shared.metrics.wrote("event");
+                if let Err(error) = shared.recorder.publish(&event, &object).await {
+                    tracing::debug!(error = %error, "an event can't be written");
+                }
+                None
+            });
             self.told = reason;
+        }
+        untold
+    }
+}
+
+/// Writes a pool's status; gives it back if that went well.
+async fn write_status(shared: Arc<Shared>, key: Key, status: AgentPoolStatus) -> Option<AgentPoolStatus> {
+    let api: Api<AgentPool> = Api::namespaced(shared.client.clone(), &key.0);
+    let body = json!({"apiVersion": AgentPool::api_version(&()), "kind": AgentPool::kind(&()), "status": status});
+    let params = PatchParams::apply(names::FIELD_MANAGER_POOL_STATUS).force();
+    shared.metrics.wrote("status");
+    match api.patch_status(&key.1, &params, &Patch::Apply(body)).await {
+        Ok(_) => Some(status),
+        Err(error) => {
+            tracing::warn!(pool = key.1, error = %error, "the status can't be written");
+            None
         }
     }
 }

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::Notify;
 
 use super::{api::AgentPool, size::View};
+use crate::names;
 
 /// After how long without an answer of the API server what is known may be old: a watch whose connection leads nowhere
 /// says nothing, as one does that has nothing to say. As long as a Lease holds.
@@ -56,9 +57,13 @@ impl World {
     pub fn put_pool(&self, pool: AgentPool) -> Option<Key> {
         let key = key(&pool);
         let mut inner = self.lock();
-        let new = inner.pools.insert(key.clone(), Arc::new(pool)).is_none();
-        wake(&mut inner, &key);
-        new.then_some(key)
+        let pool = Arc::new(pool);
+        let before = inner.pools.insert(key.clone(), pool.clone());
+        // What the controller itself writes, the status, is no news for it.
+        if !before.as_ref().is_some_and(|before| is_same(before, &pool)) {
+            wake(&mut inner, &key);
+        }
+        before.is_none().then_some(key)
     }
 
     /// A pool went.
@@ -76,18 +81,17 @@ impl World {
         metadata.managed_fields = None;
         let (namespace, name) =
             (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
+        let pod = Arc::new(pod);
         let mut inner = self.lock();
-        inner.pods.entry(namespace.clone()).or_default().insert(name, Arc::new(pod));
-        wake_all(&mut inner, &namespace);
+        let before = inner.pods.entry(namespace.clone()).or_default().insert(name, pod.clone());
+        wake_concerned(&mut inner, &namespace, [Some(pod), before]);
     }
 
     /// A pod went.
     pub fn remove_pod(&self, namespace: &str, name: &str) {
         let mut inner = self.lock();
-        if let Some(pods) = inner.pods.get_mut(namespace) {
-            pods.remove(name);
-        }
-        wake_all(&mut inner, namespace);
+        let gone = inner.pods.get_mut(namespace).and_then(|pods| pods.remove(name));
+        wake_concerned(&mut inner, namespace, [gone, None]);
     }
 
     /// All that a list didn't hold is gone.
@@ -222,8 +226,36 @@ pub(super) fn key(pool: &AgentPool) -> Key {
     (pool.metadata.namespace.clone().unwrap_or_default(), pool.metadata.name.clone().unwrap_or_default())
 }
 
+/// Whether a pool asks for what it asked for before.
+fn is_same(before: &AgentPool, now: &AgentPool) -> bool {
+    let of = |pool: &AgentPool| (pool.metadata.uid.clone(), pool.metadata.deletion_timestamp.clone());
+    of(before) == of(now) && before.spec == now.spec
+}
+
 fn wake(inner: &mut Inner, key: &Key) {
     inner.wakes.entry(key.clone()).or_default().notify_one();
+}
+
+/// Wakes the pools that count a pod, as it is or as it was: every other would decide what it has decided already.
+fn wake_concerned(inner: &mut Inner, namespace: &str, pod: [Option<Arc<Pod>>; 2]) {
+    let mut concerned = BTreeSet::new();
+    for labels in pod.iter().flatten().filter_map(|pod| pod.metadata.labels.as_ref()) {
+        match labels.get(names::POOL) {
+            Some(pool) => concerned.extend(Some((namespace.to_owned(), pool.clone()))),
+            None => {
+                let counts = |(key, pool): &(&Key, &Arc<AgentPool>)| {
+                    key.0 == namespace && pool.spec.job_selector.matches(labels)
+                };
+                concerned.extend(inner.pools.iter().filter(counts).map(|(key, _)| key.clone()));
+            }
+        }
+    }
+    for key in concerned {
+        // A pool that isn't known yet looks at everything once it is.
+        if inner.pools.contains_key(&key) {
+            wake(inner, &key);
+        }
+    }
 }
 
 fn wake_all(inner: &mut Inner, namespace: &str) {
@@ -235,7 +267,36 @@ fn wake_all(inner: &mut Inner, namespace: &str) {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    fn pool(name: &str, max: i32, idle: i32) -> AgentPool {
+        let pool = json!({"apiVersion": "podlayer.dev/v1alpha1", "kind": "AgentPool",
+            "metadata": {"name": name, "namespace": "ci"}, "status": {"idle": idle},
+            "spec": {"mode": "Observe", "jobSelector": {"matchLabels": {"team": name}}, "max": max}});
+        serde_json::from_value(pool).unwrap()
+    }
+
+    fn world() -> World {
+        let world = World::new(&["ci".into()]);
+        for name in ["a", "b"] {
+            assert!(world.put_pool(pool(name, 1, 0)).is_some());
+        }
+        assert_eq!(woken(&world), ["a", "b"]);
+        world
+    }
+
+    /// The pools that were woken since this was last asked.
+    fn woken(world: &World) -> Vec<&'static str> {
+        let is_woken = |name: &str| world.wake_of(&("ci".into(), name.into())).notified().now_or_never().is_some();
+        ["a", "b"].into_iter().filter(|name| is_woken(name)).collect()
+    }
+
+    fn pod(labels: &Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "ci", "labels": labels}})).unwrap()
+    }
 
     #[test]
     fn what_is_known_is_stale_once_the_api_server_has_been_silent_for_as_long_as_a_lease_holds() {
@@ -252,5 +313,42 @@ mod tests {
         assert_eq!(world.view("ci"), View::Stale);
         world.heard();
         assert_eq!(world.view("ci"), View::Fresh);
+    }
+
+    #[test]
+    fn a_pod_wakes_the_pools_that_count_it_or_counted_it_and_no_other() {
+        let world = world();
+        world.put_pod(pod(&json!({"team": "a"})));
+        assert_eq!(woken(&world), ["a"]);
+        world.put_pod(pod(&json!({"team": "b"})));
+        assert_eq!(woken(&world), ["a", "b"], "one job less for the one, one more for the other");
+        world.put_pod(pod(&json!({"team": "b", "podlayer.dev/pool": "a"})));
+        assert_eq!(woken(&world), ["a", "b"], "a pool's own pod is no other's job");
+        world.remove_pod("ci", "p");
+        assert_eq!(woken(&world), ["a"]);
+        world.put_pod(pod(&json!({"team": "c"})));
+        world.put_pod(pod(&json!(null)));
+        world.remove_pod("ci", "p");
+        assert!(woken(&world).is_empty());
+    }
+
+    #[test]
+    fn a_pool_is_woken_by_its_spec_and_not_by_its_status() {
+        let world = world();
+        assert_eq!(world.put_pool(pool("a", 1, 5)), None);
+        assert!(woken(&world).is_empty());
+        assert_eq!(world.put_pool(pool("a", 2, 5)), None);
+        assert_eq!(woken(&world), ["a"]);
+    }
+
+    #[test]
+    fn what_concerns_a_whole_namespace_wakes_all_of_its_pools() {
+        let world = world();
+        world.failing(&Source::Pods("ci".into()), true);
+        assert_eq!(woken(&world), ["a", "b"]);
+        world.listed(&Source::Pods("ci".into()), &HashSet::new());
+        assert_eq!(woken(&world), ["a", "b"]);
+        world.cordon("n", true);
+        assert_eq!(woken(&world), ["a", "b"]);
     }
 }

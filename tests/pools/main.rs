@@ -9,6 +9,8 @@
 mod controlplane;
 #[path = "../support/kwok.rs"]
 mod kwok;
+#[path = "../support/pools/mod.rs"]
+mod pools;
 
 mod agents;
 mod definition;
@@ -19,5 +21,6 @@ mod leaders;
 mod queue;
 mod rights;
 mod schedules;
+mod soak;
 mod support;
 mod way;

@@ -1,7 +1,7 @@
 //! One pool's way from what was seen to what is written, without the writing: what a controller task runs, and what the
 //! simulation drives.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
@@ -22,6 +22,9 @@ const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
 pub struct Core {
     memory: Memory,
     expectations: Expectations,
+    /// Pods that were marked, or found changed when they were to be, by uid, in which version: a mark is tied to a version,
+    /// so that nothing comes of another before the pod is seen anew.
+    marked: BTreeMap<String, String>,
     /// Failures of the API server in a row, and until when to leave it alone.
     api_failures: u32,
     quiet_until: Option<Timestamp>,
@@ -109,6 +112,11 @@ impl Core {
             });
             actions.extend(marks);
         }
+        if !self.marked.is_empty() {
+            let versions: BTreeMap<_, _> = agents.iter().map(|agent| (&agent.id.uid, &agent.id.version)).collect();
+            self.marked.retain(|uid, version| versions.get(uid) == Some(&&*version));
+        }
+        actions.retain(|action| mark_of(action).is_none_or(|id| !self.marked.contains_key(&id.uid)));
         for new in self.names(uid, name, &agents, decision.create) {
             self.expectations.created(&new);
             actions.push(Action::Create(new));
@@ -149,6 +157,9 @@ impl Core {
         if let (Action::Delete(id), Outcome::Conflict | Outcome::Overloaded | Outcome::Refused) = (action, outcome) {
             self.expectations.not_deleted(&id.uid);
         }
+        if let (Some(id), Outcome::Done | Outcome::Conflict) = (mark_of(action), outcome) {
+            self.marked.insert(id.uid.clone(), id.version.clone());
+        }
         if let Action::Create(name) = action {
             match outcome {
                 Outcome::Done | Outcome::Failed => {}
@@ -187,6 +198,14 @@ impl Core {
         let all = (0..).map(|number: u32| format!("{pool}-{hash}-{number}"));
         let free = all.filter(|name| !used.contains(name.as_str()) && !self.expectations.holds(name));
         free.take(usize::try_from(count).unwrap_or(0)).collect()
+    }
+}
+
+/// The pod that an action changes, if it changes one.
+fn mark_of(action: &Action) -> Option<&Id> {
+    match action {
+        Action::Drain(id) | Action::MarkBusy(id, _) | Action::Undrain(id) => Some(id),
+        Action::Create(_) | Action::Delete(_) => None,
     }
 }
 

@@ -55,6 +55,28 @@ fn scenario_12_nothing_leaks_what_was_never_seen_is_forgotten_after_half_a_minut
 }
 
 #[test]
+fn a_mark_is_not_repeated_before_the_pod_was_seen_anew() {
+    for outcome in [Outcome::Done, Outcome::Conflict] {
+        let mut core = Core::default();
+        let mut seen = queue(0);
+        seen.agents.push(agent("a", State::Busy, at(0)));
+        let (_, actions) = core.plan("u", "p", &spec(0, 10), &seen, at(60));
+        assert!(matches!(&actions[..], [Action::MarkBusy(_, true)]), "{actions:?}");
+        core.answered(&actions[0], outcome, at(60));
+        assert!(core.plan("u", "p", &spec(0, 10), &seen, at(61)).1.is_empty());
+        seen.agents[0].id.version = "2".into();
+        assert_eq!(core.plan("u", "p", &spec(0, 10), &seen, at(62)).1.len(), 1, "it still lacks the mark");
+    }
+    // What nobody answered may not have happened.
+    let mut core = Core::default();
+    let mut seen = queue(0);
+    seen.agents.push(agent("a", State::Busy, at(0)));
+    let (_, actions) = core.plan("u", "p", &spec(0, 10), &seen, at(60));
+    core.answered(&actions[0], Outcome::Failed, at(60));
+    assert_eq!(core.plan("u", "p", &spec(0, 10), &seen, at(70)).1.len(), 1);
+}
+
+#[test]
 fn scenario_18_a_claim_between_decision_and_deletion_wins() {
     let mut core = Core::default();
     let mut seen = queue(0);

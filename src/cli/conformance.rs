@@ -67,19 +67,21 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
 fn answer_all(what: What) -> Result<Outcome, CliError> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut input = BufReader::new(std::io::stdin());
-    let mut line = String::new();
+    let mut line = Vec::new();
     loop {
         line.clear();
         let fail = |error| CliError::because("failed to read a case", error);
-        if input.read_line(&mut line).map_err(fail)? == 0 {
+        if input.read_until(b'\n', &mut line).map_err(fail)? == 0 {
             break;
         }
-        if line.trim().is_empty() {
+        if line.trim_ascii().is_empty() {
             continue;
         }
-        let answer = match what {
-            What::Merge => merge_case(&line).map(|result| format!(r#"{{"result":{result}}}"#)),
-            What::Yaml => yaml_case(&line).map(|value| format!(r#"{{"value":{value}}}"#)),
+        // A line that can't be read has its answer as well, so that the next ones stand where they are looked for.
+        let answer = match (what, std::str::from_utf8(&line)) {
+            (_, Err(error)) => Err(format!("unreadable case: {error}")),
+            (What::Merge, Ok(line)) => merge_case(line).map(|result| format!(r#"{{"result":{result}}}"#)),
+            (What::Yaml, Ok(line)) => yaml_case(line).map(|value| format!(r#"{{"value":{value}}}"#)),
         };
         let answer = answer.unwrap_or_else(|error| json!({ "error": error }).to_string());
         let written = writeln!(out, "{answer}");

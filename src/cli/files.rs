@@ -1,7 +1,7 @@
 //! Layers in files and folders.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -89,9 +89,16 @@ pub(super) fn stem(path: &Path) -> String {
 /// The text of a file, or of stdin for `-`; with the name to call it by.
 pub(super) fn text_of(path: &Path) -> Result<(String, String), CliError> {
     if path == Path::new("-") {
-        let text = std::io::read_to_string(std::io::stdin()).map_err(|error| CliError::file("read", path, error))?;
-        return Ok((text, "stdin".into()));
+        return read(path, || io::read_to_string(io::stdin())).map(|text| (text, "stdin".into()));
     }
-    let text = fs::read_to_string(path).map_err(|error| CliError::file("read", path, error))?;
-    Ok((text, path.display().to_string()))
+    read(path, || fs::read_to_string(path)).map(|text| (text, path.display().to_string()))
+}
+
+fn read(path: &Path, text: impl FnOnce() -> io::Result<String>) -> Result<String, CliError> {
+    text().map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => {
+            CliError::new(format!("failed to read {}: it is no text in UTF-8, save it as that", path.display()))
+        }
+        _ => CliError::file("read", path, error),
+    })
 }

@@ -29,6 +29,13 @@ pub(super) struct Object {
     of_job: bool,
 }
 
+/// The first of podlayer's annotations that isn't text, as when somebody forgot the `|`: the API server takes no such object.
+fn not_text(json: &Json, pointer: &str) -> Option<&'static str> {
+    let annotations = json.pointer(pointer)?.get("metadata")?.get("annotations")?;
+    let wrong = |key: &&str| annotations.get(key).is_some_and(|value| !value.is_string() && !value.is_null());
+    [names::STEP_PATCH, names::CLASSES, names::COMMAND, names::IMAGE].into_iter().find(wrong)
+}
+
 impl Object {
     /// Reads YAML or JSON.
     ///
@@ -44,8 +51,11 @@ impl Object {
             CliError::new(format!("{file}, {at}: {error}"))
         })?;
         let json = to_json(&parsed.document.value);
-        let json: Json = serde_json::from_str(&json)
-            .map_err(|error| CliError::because(format!("{file}: failed to read the object"), error))?;
+        // Printed above, so nothing but its depth can be wrong with it.
+        let json: Json = serde_json::from_str(&json).map_err(|_| {
+            let most = JsonLimits::DEFAULT.depth;
+            CliError::new(format!("{file}: lists and objects stand more than {most} deep in each other"))
+        })?;
         Self::of_json(json, file)
     }
 
@@ -66,6 +76,9 @@ impl Object {
                 return Err(CliError::new(format!("{file}: kind {got}, one of {} is wanted", kinds.join(", "))));
             }
         };
+        if let Some(key) = not_text(&json, pointer) {
+            return Err(CliError::new(format!("{file}: annotation {key} must be text: write it as a block after |")));
+        }
         let namespace = json.pointer("/metadata/namespace").and_then(Json::as_str).map(str::to_owned);
         let of_job = kind == "Job" || kind == "CronJob";
         Ok(Self { json, pointer, namespace, of_job })

@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// What to print.
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Output,
-    /// The namespace that the pod is made in, if the file names none.
+    /// The namespace that the pod is made in, in the place of the one that the file names.
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     #[command(flatten)]

@@ -55,6 +55,14 @@ pub enum Cause {
     /// A ConfigMap that can't be a layer, or a part of it that can't be read.
     #[error("{0}")]
     Config(String),
+    /// A field of a ConfigMap that is none of a layer's texts, or a text that it lacks.
+    #[error("{text}")]
+    Manifest {
+        /// What is wrong.
+        text: String,
+        /// Which field of the ConfigMap it is.
+        field: Path,
+    },
     /// The merge refuses to put the patch on this pod.
     #[error("{0}")]
     Merge(#[source] Box<merge::Error>),
@@ -128,6 +136,16 @@ fn others(paths: &[Path]) -> String {
 }
 
 impl Complaint {
+    /// The same complaint with all places that it names moved into the text around this one.
+    pub fn moved(self, place: &dyn Fn(Position) -> Position) -> Self {
+        let cause = match self.cause {
+            Cause::Yaml(error) => Cause::Yaml(Box::new(error.moved(place))),
+            Cause::Schema(finding) => Cause::Schema(Box::new(finding.moved(place))),
+            cause => cause,
+        };
+        Self { cause, place: self.place, at: self.at.map(place) }
+    }
+
     /// Where the fault is, without a word of what stands there: all that a log may hold of a pod.
     pub fn whereabouts(&self) -> String {
         let path = match &self.cause {
@@ -159,7 +177,9 @@ impl Complaint {
                 kind => kind.to_string(),
             },
             // What was got comes last in these texts.
-            Cause::Config(text) => text.split(", got ").next().unwrap_or_default().to_owned(),
+            Cause::Config(text) | Cause::Manifest { text, .. } => {
+                text.split(", got ").next().unwrap_or_default().to_owned()
+            }
             Cause::Merge(_) => "the patch can't be merged".to_owned(),
             cause => cause.to_string(),
         };

@@ -43,8 +43,9 @@ fn read_one(
     let document = match yaml::parse(part, &yaml::Options::LAYER) {
         Ok(parsed) => parsed.document,
         Err(error) => {
-            let at = Some(error.at().within(start, 0));
-            return Err(ParseError(vec![Complaint { cause: Cause::Yaml(Box::new(error)), place, at }]));
+            let at = Some(error.at());
+            let complaint = Complaint { cause: Cause::Yaml(Box::new(error)), place, at };
+            return Err(shifted(ParseError(vec![complaint]), start));
         }
     };
     let complain = |text: String, at: Position| {
@@ -88,6 +89,7 @@ pub fn documents(text: &str) -> Vec<(u32, &str)> {
     parts.push((first_line, &text[from..]));
     let is_blank = |part: &str| {
         part.lines().all(|line| {
+            let line = line.trim_start_matches('\u{feff}');
             let line = line.strip_prefix("---").unwrap_or(line).trim();
             line.is_empty() || line.starts_with('#')
         })
@@ -127,14 +129,18 @@ fn source(document: &Document) -> LayerSource {
 fn in_file(error: ParseError, text: &str, document: &Document, start: Position, place: &Place) -> ParseError {
     let data = child(&document.value, &document.marks, "data");
     let mapped = error.0.into_iter().map(|complaint| {
-        let Complaint { cause, place: within, at } = complaint;
-        let Place::ConfigMap { key: Some(key), .. } = within else {
-            let at = Some(document.marks.at.within(start, 0));
-            return Complaint { cause, place: place.clone(), at };
+        let Place::ConfigMap { key: Some(key), .. } = &complaint.place else {
+            let at = match &complaint.cause {
+                Cause::Manifest { field, .. } => document.locate(field),
+                _ => document.marks.at,
+            };
+            let at = Some(at.within(start, 0));
+            return Complaint { place: place.clone(), at, ..complaint };
         };
-        let marks = data.and_then(|(value, marks)| child(value, marks, &key)).map(|(_, marks)| marks);
+        let marks = data.and_then(|(value, marks)| child(value, marks, key)).map(|(_, marks)| marks);
         let scalar = marks.map_or(start, |marks| marks.at.within(start, 0));
-        Complaint { cause, place: place.clone(), at: Some(inside(text, scalar, at)) }
+        let complaint = complaint.moved(&|at| inside(text, scalar, Some(at)));
+        Complaint { place: place.clone(), at: complaint.at.or(Some(scalar)), ..complaint }
     });
     ParseError(mapped.collect())
 }
@@ -158,8 +164,7 @@ pub fn inside(text: &str, scalar: Position, at: Option<Position>) -> Position {
 }
 
 fn shifted(error: ParseError, start: Position) -> ParseError {
-    let shift = |complaint: Complaint| Complaint { at: complaint.at.map(|at| at.within(start, 0)), ..complaint };
-    ParseError(error.0.into_iter().map(shift).collect())
+    ParseError(error.0.into_iter().map(|complaint| complaint.moved(&|at| at.within(start, 0))).collect())
 }
 
 #[cfg(test)]
@@ -176,6 +181,38 @@ mod tests {
         assert_eq!(error.0.len(), 1);
         assert_eq!(error.0[0].at, Some(Position { line: 12, column: 7 }));
         assert!(error.to_string().ends_with("layers/base.yaml, line 12 column 7"), "{error}");
+    }
+
+    #[test]
+    fn every_place_that_a_complaint_names_is_one_of_the_file() {
+        let text = "# comment\n---\nkind: ConfigMap\nmetadata:\n  name: base\n  labels:\n    podlayer.dev/layer: defalt\n\
+                    data:\n  podSpecPatch: |\n    containers:\n    - name: a\n    - name: a\n  podspecpatch2: x\n";
+        let told = |text: &str| read(text, "f.yaml", "f", SCOPE).unwrap_err().to_string();
+        let wanted = [
+            "label podlayer.dev/layer: unknown kind of layer \"defalt\", did you mean \"default\"? f.yaml, line 7 column 5",
+            "unknown key \"podspecpatch2\", did you mean \"podSpecPatch\"? f.yaml, line 13 column 3",
+            "a stands twice in containers, first at line 11 column 7: kubectl",
+        ];
+        let got = told(text);
+        assert!(wanted.iter().all(|wanted| got.contains(wanted)), "{got}");
+        assert!(got.ends_with("f.yaml, line 12 column 7"), "{got}");
+        let text = text.replace("defalt", "default").replace("podspecpatch2", "match");
+        let twice = told(&text.replace("- name: a\n    - name: a", "- name: a\n      name: a"));
+        assert_eq!(
+            twice.lines().next(),
+            Some("key \"name\" is set twice, first at line 11 column 7: keep one, f.yaml, line 12 column 7")
+        );
+        let bracket = told(&text.replace("- name: a\n    - name: a", "- {name: a]"));
+        assert!(bracket.contains("it belongs to the bracket at line 11 column 7"), "{bracket}");
+        let lacking = told("kind: ConfigMap\nmetadata:\n  labels: {podlayer.dev/layer: class}\ndata: {}\n");
+        assert!(lacking.contains("line 2 column 1\n") && lacking.ends_with("f.yaml, line 4 column 1"), "{lacking}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_a_comment_is_no_document() {
+        let text = "\u{feff}# comment\n---\nhostNetwork: true\n";
+        assert_eq!(documents(text).len(), 1);
+        assert_eq!(documents("\u{feff}hostNetwork: true\n").len(), 1);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     merge, names,
     schema::{self, CheckOptions, Finding, FindingKind, POD, Wanted, nearest},
-    value::{Document, Path, Value, to_json},
+    value::{Document, Path, Segment, Value, to_json},
     yaml::{self, Parsed},
 };
 
@@ -48,18 +48,23 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
     let kind = reader.kind(of_cluster);
     let order = reader.order();
     if source.name.is_empty() {
-        reader.complain("metadata.name is missing: it is the name of the layer".into());
+        reader.complain(&["metadata", "name"], "metadata.name is missing: it is the name of the layer".into());
     }
     for key in &source.binary_keys {
-        reader.complain(format!("binaryData {key:?} is not read, put the text under data"));
+        reader.complain(
+            &["binaryData", key.as_str()],
+            format!("binaryData {key:?} is not read, put the text under data"),
+        );
     }
     let texts = reader.texts(kind);
     let [patch, metadata, selector, options, rules] = texts.map(|text| reader.document(text));
     if kind.is_class() && texts[2].is_none() {
-        reader.complain("a class needs the key match, write match: \"{}\" if every pod may ask for it".into());
+        let text = "a class needs the key match, write match: \"{}\" if every pod may ask for it";
+        reader.complain(&["data"], text.into());
     }
     if kind == Kind::StepRules && texts[4].is_none() {
-        reader.complain("step-rules need the key rules, write rules: \"{}\" for what is built in".into());
+        let text = "step-rules need the key rules, write rules: \"{}\" for what is built in";
+        reader.complain(&["data"], text.into());
     }
     let metadata = reader.part(metadata, MetadataPatch::parse);
     // Whoever makes a pod chooses its labels, and what is granted must not be had for the asking.
@@ -106,10 +111,10 @@ struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
-    /// Says what is wrong with the ConfigMap as a whole.
-    fn complain(&mut self, cause: String) {
-        let place = self.place(None);
-        self.complaints.push(Complaint { cause: Cause::Config(cause), place, at: None });
+    /// Says what is wrong with the ConfigMap itself, and with which of its fields.
+    fn complain(&mut self, field: &[&str], text: String) {
+        let field = field.iter().fold(Path::root(), |path, name| path.join(Segment::Field((*name).to_owned())));
+        self.complaints.push(Complaint { cause: Cause::Manifest { text, field }, place: self.place(None), at: None });
     }
 
     fn place(&self, key: Option<&str>) -> Place {
@@ -125,7 +130,8 @@ impl<'s> Reader<'s> {
             (Some("class"), false) => return Kind::NamespaceClass,
             (Some("step-rules"), true) => return Kind::StepRules,
             (Some("step-rules"), false) => {
-                self.complain("step-rules are read in podlayer's own namespace only, put them there".into());
+                let text = "step-rules are read in podlayer's own namespace only, put them there";
+                self.complain(&["metadata", "namespace"], text.into());
                 return Kind::StepRules;
             }
             (Some(other), _) => {
@@ -134,10 +140,12 @@ impl<'s> Reader<'s> {
                     || ", write default, class or step-rules".into(),
                     |near| format!(", did you mean {near:?}?"),
                 );
-                self.complain(format!("label {}: unknown kind of layer {other:?}{hint}", names::LAYER));
+                let text = format!("label {}: unknown kind of layer {other:?}{hint}", names::LAYER);
+                self.complain(&["metadata", "labels", names::LAYER], text);
             }
             (None, _) => {
-                self.complain(format!("label {} is missing, write default, class or step-rules", names::LAYER))
+                let text = format!("label {} is missing, write default, class or step-rules", names::LAYER);
+                self.complain(&["metadata", "labels"], text);
             }
         }
         Kind::Default
@@ -146,7 +154,8 @@ impl<'s> Reader<'s> {
     fn order(&mut self) -> i64 {
         let Some(text) = self.source.labels.get(names::ORDER) else { return 0 };
         text.parse().unwrap_or_else(|_| {
-            self.complain(format!("label {}: a whole number is wanted, got {text:?}", names::ORDER));
+            let text = format!("label {}: a whole number is wanted, got {text:?}", names::ORDER);
+            self.complain(&["metadata", "labels", names::ORDER], text);
             0
         })
     }
@@ -158,20 +167,24 @@ impl<'s> Reader<'s> {
             let base = key.strip_suffix(".yaml").unwrap_or(key);
             match KEYS.iter().position(|known| *known == base) {
                 Some(at) if texts[at].is_some() => {
-                    self.complain(format!("{base} is given twice, with and without .yaml: keep one"));
+                    self.complain(
+                        &["data", key.as_str()],
+                        format!("{base} is given twice, with and without .yaml: keep one"),
+                    );
                 }
                 Some(at) if keys(kind).any(|known| known == KEYS[at]) => {
                     texts[at] = Some((key.as_str(), text.as_str()));
                 }
                 Some(_) if kind == Kind::StepRules => {
-                    self.complain(format!("step-rules change no pod, so they have no {base}: put it into a layer"));
+                    let text = format!("step-rules change no pod, so they have no {base}: put it into a layer");
+                    self.complain(&["data", key.as_str()], text);
                 }
                 Some(_) => {
                     let text = format!(
                         "{base} stands in ConfigMaps with the label {}: step-rules only, put it into one",
                         names::LAYER
                     );
-                    self.complain(text);
+                    self.complain(&["data", key.as_str()], text);
                 }
                 None => {
                     let known: Vec<&str> = keys(kind).collect();
@@ -180,7 +193,7 @@ impl<'s> Reader<'s> {
                         None if kind == Kind::StepRules => format!(", step-rules have {}", known.join(", ")),
                         None => format!(", a layer has {}", known.join(", ")),
                     };
-                    self.complain(format!("unknown key {key:?}{hint}"));
+                    self.complain(&["data", key.as_str()], format!("unknown key {key:?}{hint}"));
                 }
             }
         }

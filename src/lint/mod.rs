@@ -110,7 +110,10 @@ impl Lint<'_> {
             Ok(parsed) => parsed,
             // In a folder, what isn't YAML may be anything: a chart's template.
             Err(_) if !self.source.named && part.contains("{{") => return,
-            Err(error) => return self.push(error.at().within(start, 0), codes::SYNTAX, error.to_string()),
+            Err(error) => {
+                let error = error.moved(&|at| at.within(start, 0));
+                return self.push(error.at(), codes::SYNTAX, error.to_string());
+            }
         };
         let document = &parsed.document;
         let embedded = embedded::find(document);
@@ -146,12 +149,12 @@ impl Lint<'_> {
     fn layer(&mut self, start: Position, part: &str, document: &Document) {
         let Source { text, file, stem, .. } = self.source;
         let read = manifest::read(part, file, stem, self.scope);
-        if let Err(ParseError(complaints)) = &read {
+        let read = read.map_err(|ParseError(complaints)| {
             for complaint in complaints {
-                let at = complaint.at.unwrap_or(Position::START).within(start, 0);
-                self.push(at, codes::of(&complaint.cause), cause(complaint));
+                let complaint = complaint.moved(&|at| at.within(start, 0));
+                self.push(complaint.at.unwrap_or(start), codes::of(&complaint.cause), cause(&complaint));
             }
-        }
+        });
         let (patch, inside) = patch_of(document, part);
         let place = |at: Position| match inside {
             Some(scalar) => manifest::inside(text, scalar.within(start, 0), Some(at)),
@@ -196,7 +199,8 @@ impl Lint<'_> {
         }
         let checked = schema::check(document, POD.pod_spec(), &Path::field("spec"), CheckOptions { step: true });
         for finding in checked {
-            self.push(finding.at.within(start, 0), codes::of_kind(&finding.kind), finding.to_string());
+            let finding = finding.moved(&|at| at.within(start, 0));
+            self.push(finding.at, codes::of_kind(&finding.kind), finding.to_string());
         }
         let parsed = yaml::Parsed { document: document.clone(), remarks: Vec::new() };
         for (at, code, message) in patch::find(&parsed, true) {
@@ -227,14 +231,15 @@ impl Lint<'_> {
             self.unescaped(at, directive, found);
         }
         let layer = parse_step(&text.patch);
-        match &layer {
+        match layer {
             Err(ParseError(complaints)) => {
-                for complaint in complaints.iter().filter(|complaint| !text.is_variable(complaint)) {
-                    let at = complaint.at.unwrap_or(Position::START);
-                    self.push(place(at), codes::of(&complaint.cause), cause(complaint));
+                for complaint in complaints.into_iter().filter(|complaint| !text.is_variable(complaint)) {
+                    let complaint = complaint.moved(&place);
+                    let at = complaint.at.unwrap_or_else(|| place(Position::START));
+                    self.push(at, codes::of(&complaint.cause), cause(&complaint));
                 }
             }
-            Ok(layer) => self.traps(layer, &[found.preset], &place),
+            Ok(layer) => self.traps(&layer, &[found.preset], &place),
         }
         if let Ok(parsed) = yaml::parse(&text.patch, &yaml::Options::LAYER) {
             for (at, code, message) in patch::find(&parsed, true) {

@@ -3,12 +3,13 @@
 use serde_json::json;
 
 use super::{Finding, Severity, codes};
+use crate::layers::complaint::Printable;
 
 /// One line for each finding: `file:line:column: severity: text [code]`.
 pub fn text(findings: &[Finding]) -> String {
     let line = |finding: &Finding| {
         let Finding { file, line, column, severity, code, message } = finding;
-        format!("{file}:{line}:{column}: {}: {message} [{code}]\n", severity.as_str())
+        format!("{}:{line}:{column}: {}: {message} [{code}]\n", Printable(file), severity.as_str())
     };
     findings.iter().map(line).collect()
 }
@@ -79,4 +80,24 @@ fn uri(path: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_forges_no_line() {
+        let finding = Finding {
+            file: "a\u{1b}[2K\nb.yaml".into(),
+            line: 1,
+            column: 2,
+            severity: Severity::Error,
+            code: "layer",
+            message: "wrong".into(),
+        };
+        let told = text(std::slice::from_ref(&finding));
+        assert_eq!(told, "a\\u{1b}[2K\\nb.yaml:1:2: error: wrong [layer]\n");
+        assert!(github(&[finding]).contains("%0Ab.yaml,line=1"));
+    }
 }

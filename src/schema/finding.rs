@@ -171,11 +171,11 @@ pub enum Wanted {
 }
 
 impl Finding {
-    /// This finding in the text around the one it was found in (see [`Position::within`]).
-    pub fn within(mut self, start: Position, indent: u32) -> Self {
-        self.at = self.at.within(start, indent);
+    /// The same finding with all places that it names moved into the text around this one.
+    pub fn moved(mut self, place: &dyn Fn(Position) -> Position) -> Self {
+        self.at = place(self.at);
         if let FindingKind::DuplicateItem { first, .. } = &mut self.kind {
-            *first = first.within(start, indent);
+            *first = place(*first);
         }
         self
     }

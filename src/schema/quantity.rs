@@ -46,6 +46,11 @@ impl Quantity {
         self.digits.is_empty()
     }
 
+    /// Whether the amount is below nothing.
+    pub fn is_negative(&self) -> bool {
+        self.negative
+    }
+
     fn read(text: &str) -> Option<Self> {
         let (negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),

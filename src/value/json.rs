@@ -3,7 +3,7 @@ use std::{borrow::Cow, fmt};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor},
-    ser::{SerializeMap, SerializeSeq},
+    ser::{Error as _, SerializeMap, SerializeSeq},
 };
 
 use super::{
@@ -45,6 +45,9 @@ pub(super) fn from_serde(text: &str, limits: Limits) -> serde_json::Result<Value
     json.end()?;
     Ok(value)
 }
+
+/// Below this each whole float has digits of its own: 2⁵³.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Writes compact JSON, numbers as Go prints them (`1.0` is `1`).
 pub fn to_json(value: &Value<'_>) -> String {
@@ -226,7 +229,11 @@ impl Serialize for Value<'_> {
             Self::Int(i) => serializer.serialize_i64(*i),
             Self::Uint(u) => serializer.serialize_u64(*u),
             // Go prints a float without fraction as a whole number below 1e21.
-            Self::Float(f) if f.fract() == 0.0 && f.abs() < 1e21 => serializer.serialize_i128(*f as i128),
+            Self::Float(f) if f.fract() == 0.0 && f.abs() < EXACT => serializer.serialize_i128(*f as i128),
+            // Of the digits no more than tell it from its neighbours, and zeros: as Rust prints it, too.
+            Self::Float(f) if f.fract() == 0.0 && f.abs() < 1e21 => {
+                serializer.serialize_i128(f.to_string().parse().map_err(S::Error::custom)?)
+            }
             Self::Float(f) => serializer.serialize_f64(*f),
             Self::String(s) => serializer.serialize_str(s),
             Self::List(items) => {

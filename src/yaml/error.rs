@@ -34,6 +34,14 @@ pub enum ErrorKind {
         /// Where it stands first.
         first: Position,
     },
+    /// Something stands in brackets that can't.
+    #[error("{problem}: it belongs to the bracket at {opened}")]
+    Bracket {
+        /// What the reader says.
+        problem: &'static str,
+        /// Where the bracket is opened.
+        opened: Position,
+    },
     /// Aliases stand for so much that the document is taken for an attack.
     #[error("excessive aliasing: the aliases stand for too much, write fewer of them")]
     ExcessiveAliasing,
@@ -111,6 +119,18 @@ impl Error {
     /// Where the text is wrong.
     pub fn at(&self) -> Position {
         self.at
+    }
+
+    /// The same error with all places that it names moved into the text around this one.
+    pub fn moved(mut self, place: &dyn Fn(Position) -> Position) -> Self {
+        self.at = place(self.at);
+        match &mut self.kind {
+            ErrorKind::Bracket { opened: other, .. }
+            | ErrorKind::DuplicateKey { first: other, .. }
+            | ErrorKind::MergedKeyOverridden { first: other, .. } => *other = place(*other),
+            _ => {}
+        }
+        self
     }
 
     /// What is wrong there.

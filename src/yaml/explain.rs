@@ -45,9 +45,14 @@ pub(super) fn syntax(text: &str, error: &libyaml_safer::Error) -> Error {
             (opened.unwrap_or(place.at), problem, Some("the quote that opens here is never closed".to_owned()))
         }
         problem @ ("did not find expected ',' or ']'" | "did not find expected ',' or '}'") => {
-            let hint = opened.map(|opened| format!("it belongs to the bracket at {opened}"));
-            // At the end of the text there is nothing to see but the bracket.
-            if place.is_past_end() { (opened.unwrap_or(place.at), problem, None) } else { (place.at, problem, hint) }
+            match opened {
+                // At the end of the text there is nothing to see but the bracket.
+                Some(opened) if place.is_past_end() => (opened, problem, None),
+                Some(opened) if remains(place.line).is_none() => {
+                    return ErrorKind::Bracket { problem, opened }.at(within(&lines, place.at));
+                }
+                _ => (place.at, problem, None),
+            }
         }
         problem @ "did not find expected node content" => {
             (place.at, problem, place.character().filter(|c| !c.is_alphanumeric()).map(quote_it))

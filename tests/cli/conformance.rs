@@ -46,3 +46,19 @@ fn documents_are_answered_a_line_each_and_as_deep_as_kubectl_reads() {
     assert_eq!(lines[2], r#"{"value":{"a":18446744073709551615}}"#);
     assert_eq!(lines[3], format!(r#"{{"value":{deep}}}"#));
 }
+
+#[test]
+fn a_line_that_is_no_text_has_its_answer_and_the_next_ones_too() {
+    use std::io::Write;
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_podlayer"))
+        .args(["conformance", "yaml"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"{\"yaml\":\"\xff\"}\n{\"yaml\":\"a: 1\"}\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && stdout.starts_with("{\"error\":\"unreadable case: invalid utf-8"), "{stdout}");
+    assert!(stdout.ends_with("\n{\"value\":{\"a\":1}}\n"), "{stdout}");
+}

@@ -142,3 +142,45 @@ fn what_is_printed_is_read_back_as_it_was() {
     let again: Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(again["spec"], pod["spec"], "{}", yaml.stdout);
 }
+
+#[test]
+fn what_cannot_be_read_is_said_in_words_and_exits_with_2() {
+    let folder = folder(&[]);
+    let path = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let utf16: Vec<u8> = [0xfeff].into_iter().chain(POD.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let deep = format!("kind: Pod\nspec: {}1{}\n", "{a: ".repeat(200), "}".repeat(200));
+    let forgotten =
+        POD.replace("spec:", "  annotations:\n    podlayer.dev/pod-spec-patch:\n      hostNetwork: true\nspec:");
+    for (file, wanted) in [
+        (path("utf16.yaml", &utf16), "it is no text in UTF-8, save it as that"),
+        (path("deep.yaml", deep.as_bytes()), "lists and objects stand more than 128 deep in each other"),
+        (
+            path("forgotten.yaml", forgotten.as_bytes()),
+            "annotation podlayer.dev/pod-spec-patch must be text: write it as a block after |",
+        ),
+    ] {
+        let run = podlayer(&["render", "-f", &file], "");
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{file}");
+        assert!(run.stderr.contains(wanted) && run.stderr.contains(&file), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_step_that_the_api_server_would_refuse_for_ever_is_refused_here() {
+    for (step, wanted) in [
+        ("containers: [{name: a, image: null}]", "spec.containers[name=a].image is missing"),
+        (
+            "containers: [{name: a, resources: {limits: {memory: -1Gi}}}]",
+            "spec.containers[name=a].resources.limits.memory is below zero",
+        ),
+    ] {
+        let folder = folder(&[("step.yaml", step)]);
+        let run = podlayer(&["render", "-f", "-", "--step", folder.path().join("step.yaml").to_str().unwrap()], POD);
+        assert_eq!(run.code, 1, "{step}: {}", run.stdout);
+        assert!(run.stderr.contains(wanted) && run.stderr.contains("line 1 column"), "{}", run.stderr);
+    }
+}

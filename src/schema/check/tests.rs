@@ -311,7 +311,7 @@ fn items_of_one_key_are_refused_unless_the_list_replaces() {
         "port 53 of container-0 stands twice in ports of container-0, first at line 6 column 2: kubectl would fold \
          them into one; write the list with a \"- $patch: replace\" marker if both are meant"
     );
-    let moved = found[0].clone().within(Position { line: 11, column: 1 }, 4);
+    let moved = found[0].clone().moved(&|at| at.within(Position { line: 11, column: 1 }, 4));
     assert_eq!(moved.at, Position { line: 18, column: 6 });
     assert!(
         matches!(moved.kind, FindingKind::DuplicateItem { first: f, .. } if f == first.within(Position { line: 11, column: 1 }, 4))

@@ -79,50 +79,37 @@ fn faults(spec: Option<&Value<'_>>, other: Option<&Value<'_>>) -> Vec<Broken> {
                 continue;
             }
             let Some(name) = container.get("name").and_then(Value::as_str) else { continue };
-<<<<<<< HEAD
             // Made only where something is wrong.
             let base = &|| item(&field(&Path::field("spec"), kind.as_str()), "name", name);
+            image(base, container, &mut found);
             amounts(base, container, &mut found);
             mounts(base, container, &names, &mut found);
             variables(base, container, &mut found);
             ports(base, container, &mut found);
-=======
-            let base = item(&field(&Path::field("spec"), kind.as_str()), "name", name);
-            image(&base, container, &mut found);
-            amounts(&base, container, &mut found);
-            mounts(&base, container, &names, &mut found);
-            variables(&base, container, &mut found);
-            ports(&base, container, &mut found);
->>>>>>> fuzz
         }
     }
     found
 }
 
-<<<<<<< HEAD
-/// A request above its limit.
-fn amounts(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>) {
-=======
 /// A container without an image, or with blanks around its name.
-fn image(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
+fn image(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>) {
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let what = match image.trim() {
         "" => "is missing: give the container an image, or take it away with $patch: delete",
         trimmed if trimmed != image => "has blanks around it: take them out",
         _ => return,
     };
-    let path = field(base, "image");
+    let path = field(&base(), "image");
     out.push(Broken { path: path.clone(), what: what.into(), parts: vec![path] });
 }
 
 /// A request above its limit, and an amount below zero.
-fn amounts(base: &Path, container: &Value<'_>, out: &mut Vec<Broken>) {
->>>>>>> fuzz
+fn amounts(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>) {
     let part = |key: &str| container.get("resources").and_then(|all| all.get(key)).and_then(Value::as_object);
     for key in ["requests", "limits"] {
         for (resource, amount) in part(key).into_iter().flat_map(|amounts| amounts.iter()) {
             if Quantity::of(amount).is_ok_and(|amount| amount.is_negative()) {
-                let path = field(&field(&field(base, "resources"), key), resource);
+                let path = field(&field(&field(&base(), "resources"), key), resource);
                 let what = "is below zero: write an amount such as 500m, 2 or 1Gi".into();
                 out.push(Broken { path: path.clone(), what, parts: vec![path] });
             }

@@ -81,7 +81,6 @@ fn faults(spec: Option<&Value<'_>>, other: Option<&Value<'_>>) -> Vec<Broken> {
             let Some(name) = container.get("name").and_then(Value::as_str) else { continue };
             // Made only where something is wrong.
             let base = &|| item(&field(&Path::field("spec"), kind.as_str()), "name", name);
-            image(base, container, &mut found);
             amounts(base, container, &mut found);
             mounts(base, container, &names, &mut found);
             variables(base, container, &mut found);
@@ -89,18 +88,6 @@ fn faults(spec: Option<&Value<'_>>, other: Option<&Value<'_>>) -> Vec<Broken> {
         }
     }
     found
-}
-
-/// A container without an image, or with blanks around its name.
-fn image(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>) {
-    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
-    let what = match image.trim() {
-        "" => "is missing: give the container an image, or take it away with $patch: delete",
-        trimmed if trimmed != image => "has blanks around it: take them out",
-        _ => return,
-    };
-    let path = field(&base(), "image");
-    out.push(Broken { path: path.clone(), what: what.into(), parts: vec![path] });
 }
 
 /// A request above its limit, and an amount below zero.
@@ -229,7 +216,7 @@ mod tests {
         value::{JsonLimits, from_json},
     };
 
-    const POD_TEXT: &str = r#"{"spec":{"containers":[{"name":"a","image":"b","resources":{"limits":{"cpu":"500m"}},
+    const POD_TEXT: &str = r#"{"spec":{"containers":[{"name":"a","resources":{"limits":{"cpu":"500m"}},
         "env":[{"name":"E","value":"1"}],"volumeMounts":[{"name":"v","mountPath":"/v"}],
         "ports":[{"containerPort":80,"name":"web"}]}],
         "volumes":[{"name":"v","emptyDir":{}}]}}"#;
@@ -280,13 +267,6 @@ mod tests {
                 "spec.containers[name=a].volumeMounts[mountPath=/x] stands there twice",
             ),
             (
-                "containers: [{name: a, image: null}]",
-                "step: spec.containers[name=a].image is missing: give the container an image, or take it away with $patch: \
-                 delete, annotation podlayer.dev/pod-spec-patch, line 1 column 24",
-            ),
-            ("initContainers: [{name: b}]", "step: spec.initContainers[name=b].image is missing"),
-            ("containers: [{name: a, image: ' x'}]", "step: spec.containers[name=a].image has blanks around it"),
-            (
                 "containers: [{name: a, resources: {requests: {cpu: -1}}}]",
                 "step: spec.containers[name=a].resources.requests.cpu is below zero: write an amount",
             ),
@@ -300,8 +280,6 @@ mod tests {
     #[test]
     fn a_pod_that_came_wrong_is_the_api_servers_to_refuse() {
         let wrong = POD_TEXT.replace("\"limits\"", "\"requests\":{\"cpu\":\"1\"},\"limits\"");
-        assert_eq!(told(&wrong, "containers: [{name: a, tty: true}]"), "");
-        let wrong = POD_TEXT.replace("\"image\":\"b\",", "");
         assert_eq!(told(&wrong, "containers: [{name: a, tty: true}]"), "");
         let wrong = POD_TEXT.replace("\"name\":\"v\",\"mountPath\"", "\"name\":\"w\",\"mountPath\"");
         assert_eq!(told(&wrong, "volumes: [{name: x, emptyDir: {}}]"), "");

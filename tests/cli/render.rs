@@ -171,16 +171,10 @@ fn what_cannot_be_read_is_said_in_words_and_exits_with_2() {
 
 #[test]
 fn a_step_that_the_api_server_would_refuse_for_ever_is_refused_here() {
-    for (step, wanted) in [
-        ("containers: [{name: a, image: null}]", "spec.containers[name=a].image is missing"),
-        (
-            "containers: [{name: a, resources: {limits: {memory: -1Gi}}}]",
-            "spec.containers[name=a].resources.limits.memory is below zero",
-        ),
-    ] {
-        let folder = folder(&[("step.yaml", step)]);
-        let run = podlayer(&["render", "-f", "-", "--step", folder.path().join("step.yaml").to_str().unwrap()], POD);
-        assert_eq!(run.code, 1, "{step}: {}", run.stdout);
-        assert!(run.stderr.contains(wanted) && run.stderr.contains("line 1 column"), "{}", run.stderr);
-    }
+    let step = "containers: [{name: a, resources: {limits: {memory: -1Gi}}}]";
+    let folder = folder(&[("step.yaml", step)]);
+    let run = podlayer(&["render", "-f", "-", "--step", folder.path().join("step.yaml").to_str().unwrap()], POD);
+    assert_eq!(run.code, 1, "{}", run.stdout);
+    let wanted = "spec.containers[name=a].resources.limits.memory is below zero";
+    assert!(run.stderr.contains(wanted) && run.stderr.contains("line 1 column"), "{}", run.stderr);
 }

@@ -197,7 +197,7 @@ fn usual(held: &mut Held, method: &Method, call: &Call) -> Answer {
             None => refused(400, "This is no JSON."),
         },
         ("PATCH", ["pools", id]) => {
-            let found = held.pools.iter_mut().find(|pool| pool["id"].to_string() == *id);
+            let found = held.pools.iter_mut().find(|pool| is(&pool["id"], id));
             match (found, body()) {
                 (Some(pool), Some(body)) => {
                     pool["targetSize"] = body["targetSize"].clone();
@@ -208,19 +208,24 @@ fn usual(held: &mut Held, method: &Method, call: &Call) -> Answer {
         }
         ("DELETE", ["pools", id]) => {
             let before = held.pools.len();
-            held.pools.retain(|pool| pool["id"].to_string() != *id);
+            held.pools.retain(|pool| !is(&pool["id"], id));
             if held.pools.len() < before { (204, None) } else { refused(404, "There is no such pool.") }
         }
         ("DELETE", ["agentclouds", id]) => {
-            if held.pools.iter().any(|pool| pool["agentCloudId"].to_string() == *id) {
+            if held.pools.iter().any(|pool| is(&pool["agentCloudId"], id)) {
                 return refused(409, "The agent cloud has pools.");
             }
             let before = held.clouds.len();
-            held.clouds.retain(|cloud| cloud["agentCloudId"].to_string() != *id);
+            held.clouds.retain(|cloud| !is(&cloud["agentCloudId"], id));
             if held.clouds.len() < before { (204, None) } else { refused(404, "There is no such agent cloud.") }
         }
         _ => refused(404, "There is nothing here."),
     }
+}
+
+/// Whether a number is the one in a path.
+fn is(number: &Value, id: &str) -> bool {
+    number.as_i64().is_some_and(|number| id.parse() == Ok(number))
 }
 
 fn list(all: &[Value]) -> Value {

@@ -42,8 +42,8 @@ fn nothing_of_it_is_there_unless_it_is_turned_on() {
     for key in ["Service/podlayer/podlayer", "PodDisruptionBudget/podlayer/podlayer", "NetworkPolicy/podlayer/podlayer"]
     {
         let spec = &objects[key]["spec"];
-        let selector = spec["selector"].get("matchLabels").or(spec["podSelector"].get("matchLabels"));
-        let selector = selector.unwrap_or(&spec["selector"]);
+        let selector = spec["selector"].get("matchLabels").or_else(|| spec["podSelector"].get("matchLabels"));
+        let selector = selector.unwrap_or_else(|| &spec["selector"]);
         assert_ne!(selector["app.kubernetes.io/name"], labels["app.kubernetes.io/name"], "{key}");
     }
     assert!(objects.contains_key("PodDisruptionBudget/podlayer/podlayer-azure"));

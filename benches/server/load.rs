@@ -17,6 +17,9 @@ use crate::{
     process::Webhook,
 };
 
+/// A call that couldn't even be made so long after it was due isn't made.
+const LATEST: Duration = Duration::from_secs(5);
+
 /// What each call took, in microseconds, sorted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latencies {
@@ -77,6 +80,13 @@ pub(crate) async fn steady(
                 // A timer is late by up to a millisecond, which is no fault of the server's.
                 let free = Instant::now() <= due;
                 sleep_until(due).await;
+                if due.elapsed() > LATEST {
+                    // Who calls has given up long ago, and so do we, on all that are still to come.
+                    let left =
+                        ((start + length - due).as_secs_f64() * f64::from(rate) / f64::from(connections)) as usize;
+                    latencies.failed += 1 + left;
+                    break;
+                }
                 let from = if free { Instant::now() } else { due };
                 match client.post(&review).await {
                     Ok(200) => latencies.micros.push(u64::try_from(from.elapsed().as_micros()).unwrap_or(u64::MAX)),

@@ -96,10 +96,15 @@ fn differences(plane: &ControlPlane) -> Differences {
 #[test]
 fn the_field_tree_of_this_build_is_the_api_servers() {
     let plane = ControlPlane::shared();
-    let found = differences(plane);
+    let mut found = differences(plane);
+    let ahead = ahead(plane);
+    // A status is nothing that anybody patches here, and its alpha fields change: Kubernetes 1.37 has other keys and
+    // fields below nodeAllocatableResourceClaimStatuses than 1.36.
+    let counts = |difference: &String| ahead == 0 || !difference.starts_with(".status.");
+    found.wrong.retain(counts);
+    found.only_here.retain(counts);
     assert!(found.wrong.is_empty(), "{}", found.wrong.join("\n"));
     // Fields come with releases, so another one has more or fewer; none loses what it had.
-    let ahead = ahead(plane);
     assert!(ahead > 0 || found.only_there.is_empty(), "this build lacks {}", found.only_there.join(", "));
     assert!(ahead < 0 || found.only_here.is_empty(), "the API server lacks {}", found.only_here.join(", "));
 }

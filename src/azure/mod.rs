@@ -9,7 +9,7 @@
 //! ```
 //! Replicas share no memory. All that one decides goes through the pool's ledger, and the API server lets one writer win;
 //! so no two of them can together go over `max`, and what is released stays so. What a replica leaves half done when it
-//! dies is finished by a retry of the call, or by the next look of any replica ([`desk`]).
+//! dies is finished by a retry of the call, or by the next look of any replica (`desk`).
 //! The protocol is a private preview of its vendor's.
 
 mod acquire;

@@ -289,7 +289,7 @@ fn a_pool_of_k8s_poolprovider_becomes_an_agent_pool_that_takes_its_place() {
     let remarks: Vec<&str> = run.stderr.lines().collect();
     for (place, wanted) in [
         ("stdin:8:3:", "controllerImage was the old endpoint's image"),
-        ("stdin:27:", "an entry of agentPools without a name and a spec: left out"),
+        ("stdin:28:", "an entry of agentPools without a name and a spec: left out"),
         ("stdin:18:", "never used linux-20: here a pipeline chooses it by `pool: {image: linux-20}`"),
         ("stdin:24:", "never used windows, and more than its image differs: left out; make an AgentPool of it"),
         ("stdin:12:", "agents ran as the namespace's default account, which the old chart made admin"),

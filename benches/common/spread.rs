@@ -12,6 +12,11 @@ impl Spread {
         self.values.insert(at, value);
     }
 
+    /// The least of them: of times, what the work takes when nobody interrupts it.
+    pub(crate) fn least(&self) -> f64 {
+        self.values.first().copied().unwrap_or(f64::NAN)
+    }
+
     /// The one in the middle, of an even number the mean of the two.
     pub(crate) fn median(&self) -> f64 {
         let half = self.values.len() / 2;

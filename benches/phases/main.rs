@@ -17,9 +17,6 @@
 #![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
 mod case;
-#[path = "../decide/clock.rs"]
-#[allow(dead_code, reason = "the other benchmark's part of it")]
-mod clock;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../decide/review.rs"]
@@ -38,7 +35,6 @@ use std::{
 };
 
 use case::Case;
-use clock::decisions_in_a_turn;
 use common::{machine::machine, report::Report, spread::Spread};
 use podlayer::{
     admission::{Pod, Policy, Verdict, decide_pod, respond, review as envelope, trace},
@@ -52,8 +48,12 @@ const LAYERS: [usize; 5] = [0, 1, 4, 16, 64];
 const REVIEWS: [&str; 4] = ["4k", "16k", "64k", "1500env"];
 /// The columns.
 const PHASES: [&str; 8] = ["envelope", "parse", "resolve", "step", "merge", "guard", "diff", "answer"];
-/// How many turns each way has at one place; odd, so that the median is one of them.
-const TURNS: usize = 15;
+/// What is timed, by turns; the phases are differences of these.
+const WAYS: [&str; 9] = ["envelope", "parse", "resolve", "step", "trace", "unguarded", "decide", "answer", "whole"];
+/// How many turns each way has at one place.
+const TURNS: usize = 41;
+/// How long a turn shall take: short, so that on a machine with other work some turns aren't interrupted at all.
+const TURN: Duration = Duration::from_millis(2);
 
 // As in the program.
 #[global_allocator]
@@ -89,11 +89,11 @@ fn run(measured: bool) -> Result<(), Box<dyn Error>> {
     if !measured {
         return Ok(());
     }
-    let columns = ["pod", "layers", "bytes", "turn"].into_iter().chain(PHASES).chain(["whole"]);
+    let columns = ["pod", "layers", "bytes", "turn"].into_iter().chain(WAYS);
     let mut report = Report::new("phases", &columns.collect::<Vec<_>>())?;
     report.line(format_args!(
-        "{}\n\nMicroseconds of one call by phase: medians of {TURNS} turns; of the whole also the range. The sum of the \
-         phases is the whole but for rounding and noise. Where the last layer is no step patch there is no guard.\n",
+        "{}\n\nMicroseconds of one call by phase, from the least of {TURNS} turns of each way: what the work takes when nobody \
+         interrupts it. Whole: median and range. Where the last layer is no step patch there is no guard.\n",
         machine()
     ));
     for (title, cases) in [("review", &recorded), ("preset, as its example has it", &presets)] {
@@ -143,38 +143,40 @@ fn place(case: &Case, report: &mut Report) -> Result<(), Box<dyn Error>> {
     });
     let unguarded = unguarded.transpose()?;
 
-    let mut phases = vec![Spread::default(); PHASES.len()];
-    let mut wholes = Spread::default();
+    let mut ways = vec![Spread::default(); WAYS.len()];
     for turn in 0..=TURNS {
-        let parsed = time(|| envelope::parse(black_box(&case.review)).is_ok());
-        let pods = time(|| Pod::parse(black_box(object)).is_ok());
-        let resolved = time(|| case.snapshot.resolve(black_box(&facts)).0.len());
-        let steps = step.map_or(0.0, |step| time(|| parse_step(black_box(step)).is_ok()));
-        let traced = time(|| trace(black_box(&pod), namespace, &case.snapshot, &policy, |trace| trace.stack.len()));
-        let free = unguarded.as_ref().map(|(pod, namespace, snapshot)| {
-            time(|| trace(black_box(pod), namespace, snapshot, &policy, |trace| trace.stack.len()))
-        });
-        let decided = time(|| decide_pod(black_box(&pod), namespace, &case.snapshot, &policy).warnings.len());
-        let answered = time(|| respond(black_box(&request.uid), &decision).len());
-        let all = time(whole);
+        let taken = [
+            time(|| envelope::parse(black_box(&case.review)).is_ok()),
+            time(|| Pod::parse(black_box(object)).is_ok()),
+            time(|| case.snapshot.resolve(black_box(&facts)).0.len()),
+            step.map_or(0.0, |step| time(|| parse_step(black_box(step)).is_ok())),
+            time(|| trace(black_box(&pod), namespace, &case.snapshot, &policy, |trace| trace.stack.len())),
+            unguarded.as_ref().map_or(0.0, |(pod, namespace, snapshot)| {
+                time(|| trace(black_box(pod), namespace, snapshot, &policy, |trace| trace.stack.len()))
+            }),
+            time(|| decide_pod(black_box(&pod), namespace, &case.snapshot, &policy).warnings.len()),
+            time(|| respond(black_box(&request.uid), &decision).len()),
+            time(whole),
+        ];
         if turn == 0 {
             // It warmed up.
             continue;
         }
-        let guard = free.map_or(0.0, |free| traced - free - steps);
-        let values =
-            [parsed, pods, resolved, steps, traced - resolved - steps - guard, guard, decided - traced, answered];
-        for (phase, value) in phases.iter_mut().zip(values) {
-            phase.push(value);
+        for (way, taken) in ways.iter_mut().zip(taken) {
+            way.push(taken);
         }
-        wholes.push(all);
         let (name, layers) = case.name.split_once(" | ").unwrap_or_default();
         let mut fields = vec![name.to_owned(), layers.into(), case.review.len().to_string(), turn.to_string()];
-        fields.extend(values.iter().chain([&all]).map(|value| format!("{value:.2}")));
+        fields.extend(taken.iter().map(|taken| format!("{taken:.2}")));
         report.raw(&fields.iter().map(|field| field as &dyn ToString).collect::<Vec<_>>());
     }
-    let cells: Vec<String> = phases.iter().map(|phase| format!("{:.1}", phase.median())).collect();
-    report.line(format_args!("| {} | {} | {} | {wholes} |", case.name, case.review.len(), cells.join(" | ")));
+    let least: Vec<f64> = ways.iter().map(Spread::least).collect();
+    let [parsed, pods, resolved, steps, traced, free, decided, answered, _] = least[..] else { return Ok(()) };
+    let guard = if unguarded.is_some() { traced - free - steps } else { 0.0 };
+    let phases = [parsed, pods, resolved, steps, traced - resolved - steps - guard, guard, decided - traced, answered];
+    let cells: Vec<String> = phases.iter().map(|phase| format!("{phase:.1}")).collect();
+    let whole = &ways[WAYS.len() - 1];
+    report.line(format_args!("| {} | {} | {} | {whole} |", case.name, case.review.len(), cells.join(" | ")));
     Ok(())
 }
 
@@ -182,11 +184,12 @@ fn read(review: &[u8]) -> Result<envelope::Request<'_>, Box<dyn Error>> {
     envelope::parse(review).map_err(|(error, _)| error.into())
 }
 
-/// What one of as many as fill a turn took, in microseconds.
+/// What one of as many as fill a turn takes, in microseconds.
 fn time<T>(once: impl Fn() -> T) -> f64 {
     let start = Instant::now();
     black_box(once());
-    let count = decisions_in_a_turn(start.elapsed().max(Duration::from_nanos(50)));
+    let once_took = start.elapsed().max(Duration::from_nanos(50));
+    let count = u32::try_from(TURN.as_nanos() / once_took.as_nanos()).unwrap_or(1).max(1);
     let start = Instant::now();
     for _ in 0..count {
         black_box(once());

@@ -113,11 +113,12 @@ impl Merge<'_> {
 struct Seen(Vec<u64>);
 
 impl Seen {
-    /// How far is looked for a free place, so that no texts make it slow.
-    const PROBES: usize = 16;
+    /// How far is looked for a free place, so that no texts make it slow: several times as far as ever is needed where a
+    /// quarter of the places at most is taken.
+    const PROBES: usize = 64;
 
     fn with_room_for(texts: usize) -> Self {
-        Self(vec![0; (2 * texts).next_power_of_two()])
+        Self(vec![0; (4 * texts).next_power_of_two()])
     }
 
     /// Puts a text in; says whether it wasn't there.

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     names,
     pool::{Key, api::AgentPool},
-    telemetry::AzureRoute,
+    telemetry::{AzureOutcome, AzureRoute},
 };
 
 /// What is served here, for whoever calls something else.
@@ -97,7 +97,13 @@ async fn call(
     let agent = reply.agent.map(|agent| agent.to_string()).unwrap_or_default();
     let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let (route, outcome) = (route.as_str(), reply.outcome.as_str());
-    tracing::info!(route, pool = named, agent, orchestration, status = reply.status(), outcome, millis, "answered");
+    let status = reply.status();
+    if reply.outcome == AzureOutcome::Overload {
+        // A flood shall not become one of the log.
+        tracing::debug!(route, pool = named, orchestration, status, outcome, millis, "answered");
+    } else {
+        tracing::info!(route, pool = named, agent, orchestration, status, outcome, millis, "answered");
+    }
     reply.into_response()
 }
 

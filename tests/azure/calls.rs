@@ -59,7 +59,7 @@ fn p1_what_is_not_signed_well_is_403_and_every_other_mistake_has_its_own_code() 
 }
 
 #[test]
-fn an_agent_comes_is_looked_at_and_goes_and_nothing_tells_its_credentials() {
+fn p10_an_agent_comes_and_goes_and_neither_the_spec_nor_any_log_learns_of_it() {
     let namespace = namespace("whole");
     let images = json!([{"name": "small", "image": "small:1"}, {"name": "tools", "image": "tools:1"}]);
     pool(
@@ -121,9 +121,9 @@ fn an_agent_comes_is_looked_at_and_goes_and_nothing_tells_its_credentials() {
 
     // Nothing is written into the pool's spec, and no credential anywhere but into the Secret.
     let pool = plane().get_json(&["agentpool", "p", "-n", &namespace]);
-    assert_eq!(pool["metadata"]["generation"], 1, "p10");
+    assert_eq!(pool["metadata"]["generation"], 1);
     let log = serve.log();
-    assert!(log.contains("\"acquire\"") || log.contains("acquire"), "{log}");
+    assert!(log.contains("route=\"acquire\"") && log.contains("outcome=\"accepted\""), "{log}");
     assert!(log.contains("o.job1"), "what a call belongs to is logged");
     let told =
         [log, serve.admin("/metrics"), plane().get_json(&["leases,events,agentpools", "-n", &namespace]).to_string()];
@@ -204,6 +204,22 @@ fn p4_a_secret_that_is_missing_or_too_short_is_told_and_no_call_is_taken() {
     shared_secret(&namespace, &json!({"one": "short", "two": format!("{SECRET}\n")}));
     wait_until(LONG, "the secret to be read", || ask(&serve) == 200);
     assert!(serve.is_alive());
+}
+
+#[test]
+fn a_replica_that_is_told_to_stop_says_so_and_answers_on() {
+    let namespace = namespace("drain");
+    pool(&namespace, "p", &json!({}));
+    let mut serve = Serve::start(&namespace, &[]);
+    let ask = |serve: &Serve| serve.signed(&at(&namespace, "p", "acquire"), &bytes(&acquire("1")));
+    assert_eq!(ask(&serve).status, 200);
+    serve.terminate();
+    wait_until(LONG, "it to be taken out of the Service", || serve.admin("/readyz").starts_with("HTTP/1.1 503"));
+    let answer = ask(&serve);
+    assert_eq!((answer.status, &answer.body["accepted"]), (200, &json!(true)), "endpoints learn it only later");
+    // Told so again, it doesn't wait for them.
+    serve.terminate();
+    wait_until(LONG, "it to end", || !serve.is_alive());
 }
 
 #[test]

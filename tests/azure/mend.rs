@@ -96,6 +96,23 @@ fn p5_replicas_that_are_killed_at_any_moment_leave_nothing_that_a_repeated_call_
 }
 
 #[test]
+fn p5_a_caller_that_leaves_and_comes_again_elsewhere_finds_its_one_agent() {
+    let namespace = namespace("leaves");
+    pool(&namespace, "p", &json!({"max": 6}));
+    let replicas = [Serve::start(&namespace, &[]), Serve::start(&namespace, &[])];
+    let acquires = at(&namespace, "p", "acquire");
+    for agent in 0..6usize {
+        let body = bytes(&acquire(&agent.to_string()));
+        replicas[agent % 2].leave(&acquires, &body);
+        replicas[agent % 2].leave(&acquires, &body);
+        assert_eq!(replicas[(agent + 1) % 2].insist(&acquires, &body).body["accepted"], true);
+    }
+    assert_eq!((pods(&namespace).len(), secrets(&namespace).len()), (6, 6));
+    let one_more = replicas[0].insist(&acquires, &bytes(&acquire("7")));
+    assert_eq!(one_more.body["accepted"], false, "none of them has two places");
+}
+
+#[test]
 fn a_late_starter_is_taken_away_and_an_agent_that_is_released_before_it_was_asked_for_does_not_come() {
     let namespace = namespace("late");
     pool(&namespace, "p", &json!({}));

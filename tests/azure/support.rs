@@ -175,6 +175,24 @@ impl Serve {
         }
     }
 
+    /// Sends a signed call and leaves before the answer, as somebody whose time is over.
+    pub(crate) fn leave(&self, path: &str, body: &[u8]) {
+        let signature = sign(&SharedSecret::new(SECRET.as_bytes()).unwrap(), body);
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Azure-Signature: \
+             {signature}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).unwrap();
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+
+    /// SIGTERM.
+    pub(crate) fn terminate(&self) {
+        assert!(Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap().success());
+    }
+
     /// What the admin port answers, head and body.
     pub(crate) fn admin(&self, path: &str) -> String {
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

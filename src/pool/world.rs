@@ -93,6 +93,8 @@ impl World {
     /// All that a list didn't hold is gone.
     pub fn listed(&self, source: &Source, names: &HashSet<String>) -> Vec<Key> {
         let mut inner = self.lock();
+        // The first news of whether the API server answers: from here on its silence counts.
+        inner.heard = Some(Instant::now());
         inner.unlisted.remove(source);
         inner.failing.remove(source);
         let mut gone = Vec::new();
@@ -228,5 +230,27 @@ fn wake_all(inner: &mut Inner, namespace: &str) {
     let keys: Vec<Key> = inner.pools.keys().filter(|(n, _)| n == namespace).cloned().collect();
     for key in keys {
         wake(inner, &key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_stale_once_the_api_server_has_been_silent_for_as_long_as_a_lease_holds() {
+        let world = World::new(&["ci".into()]);
+        assert_eq!(world.view("ci"), View::Unsynced);
+        for source in [Source::Pods("ci".into()), Source::Pools("ci".into())] {
+            world.listed(&source, &HashSet::new());
+        }
+        assert_eq!(world.view("ci"), View::Fresh);
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+        world.lock().heard = ago(14);
+        assert_eq!(world.view("ci"), View::Fresh);
+        world.lock().heard = ago(16);
+        assert_eq!(world.view("ci"), View::Stale);
+        world.heard();
+        assert_eq!(world.view("ci"), View::Fresh);
     }
 }

@@ -170,7 +170,7 @@ impl Drop for Release {
         self.helm(&["uninstall", "podlayer", "--ignore-not-found"]);
         if self.values["pools"].is_object() {
             // The chart leaves it. The next release of another name couldn't take it over.
-            self.plane.kubectl(&["delete", "crd", "agentpools.podlayer.dev", "--ignore-not-found"]);
+            self.plane.kubectl(&["delete", "crd", "agentpools.podlayer.dev", "--ignore-not-found", "--timeout=30s"]);
         }
     }
 }

@@ -78,6 +78,10 @@ fn scenario_50_a_controller_with_the_charts_rights_makes_agents_and_pools_go_in_
     let ci = plane.namespace("ci");
     let release = install(&ci);
     node(plane);
+    // A bad layer is told and kept by the webhook, which has the rights for it; the controller only reads.
+    let bad = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"podSpecPatch": "llamas: true"},
+        "metadata": {"name": "bad", "namespace": release.own, "labels": {"podlayer.dev/layer": "default"}}});
+    plane.apply(&bad.to_string());
     let controller = Replica::controller(&release);
     plane.apply(&pool(&ci).to_string());
     wait_for_two_agents(plane, &ci);
@@ -90,6 +94,11 @@ fn scenario_50_a_controller_with_the_charts_rights_makes_agents_and_pools_go_in_
             .stdout
             .contains("agentpool/p")
     });
+
+    wait_until(LONG, "the bad layer to be seen", || controller.log().contains("the layer is bad"));
+    assert!(!controller.log().contains("not allowed"), "{}", controller.log());
+    let told = plane.kubectl(&["get", "events", "-n", &release.own, "--field-selector=reason=LayerInvalid"]);
+    assert!(!told.stdout.contains("LayerInvalid"), "{}", told.stdout);
 
     // With the garbage collector's finalizers, which the policy must let it take off.
     delete_pool(plane, &ci, "foreground");
@@ -148,6 +157,8 @@ fn scenario_50_the_chart_may_go_before_its_pools_which_stay_whole_until_they_are
     drop(controller);
     release.upgrade(json!({"pools": {"enabled": false}}));
     assert!(plane.kubectl(&["get", "agentpool", "p", "-n", &ci]).ok, "the kind is kept when pools are turned off too");
+    release.upgrade(json!({"pools": {"enabled": true}}));
+    assert!(plane.kubectl(&["get", "agentpool", "p", "-n", &ci]).ok, "and taken over when they are turned on again");
 
     // Last of all the kind: with it goes every pool.
     let deleted = plane.kubectl(&["delete", "crd", "agentpools.podlayer.dev", "--timeout=60s"]);

@@ -125,6 +125,7 @@ impl Handler {
             Verdict::Allowed | Verdict::Untouched => None,
         };
         let level_up = denial.is_some() || !decision.skipped.is_empty();
+        let generated = || generate_name(request.object.unwrap_or_default());
         let layers = || decision.layers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let asked = match ask {
             Ask::Mutate => "mutate",
@@ -134,13 +135,13 @@ impl Handler {
             let skipped = decision.skipped.iter().map(|skip| skip.layer.to_string()).collect::<Vec<_>>().join(",");
             tracing::info!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, generate_name = %generate_name(request.object.unwrap_or_default()), layers = layers(), skipped, denial, "decided"
+                name = %request.name, generate_name = %generated(), layers = layers(), skipped, denial, "decided"
             );
         } else {
             // Fields are made only where somebody asked for this level.
             tracing::debug!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, generate_name = %generate_name(request.object.unwrap_or_default()), layers = layers(), "decided"
+                name = %request.name, generate_name = %generated(), layers = layers(), "decided"
             );
         }
     }

@@ -1,7 +1,6 @@
 //! The webhook's endpoints: the rim around [`decide`], and the only asynchronous file of this folder.
 
 use std::{
-    borrow::Cow,
     num::NonZero,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::Arc,
@@ -19,13 +18,15 @@ use axum::{
 use tokio::sync::{Semaphore, watch};
 
 use super::{
-    Decision, Policy, Request, Verdict, check_layer, decide, decide::only_stamped, object::Pod, respond, review,
+    Decision, Policy, Request, Verdict, check_layer, decide,
+    decide::only_stamped,
+    object::{Pod, generate_name},
+    respond, review,
 };
 use crate::{
     layers::{Kind, Snapshot, Standing},
     names,
     telemetry::{Decision as Outcome, Metrics},
-    value::Reader,
 };
 
 /// From how many bytes a review is decided beside the runtime's own work, so that a huge pod doesn't hold up others:
@@ -124,6 +125,7 @@ impl Handler {
             Verdict::Allowed | Verdict::Untouched => None,
         };
         let level_up = denial.is_some() || !decision.skipped.is_empty();
+        let generated = || generate_name(request.object.unwrap_or_default());
         let layers = || decision.layers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let asked = match ask {
             Ask::Mutate => "mutate",
@@ -133,13 +135,13 @@ impl Handler {
             let skipped = decision.skipped.iter().map(|skip| skip.layer.to_string()).collect::<Vec<_>>().join(",");
             tracing::info!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, generate_name = %generate_name(request), layers = layers(), skipped, denial, "decided"
+                name = %request.name, generate_name = %generated(), layers = layers(), skipped, denial, "decided"
             );
         } else {
             // Fields are made only where somebody asked for this level.
             tracing::debug!(
                 asked, outcome, uid = %request.uid, kind = %request.kind, namespace = %request.namespace,
-                name = %request.name, generate_name = %generate_name(request), layers = layers(), "decided"
+                name = %request.name, generate_name = %generated(), layers = layers(), "decided"
             );
         }
     }
@@ -184,24 +186,6 @@ impl Endpoints {
             },
         }
     }
-}
-
-/// The name that the API server makes a pod's name from; a Job's pods have no other yet.
-fn generate_name<'r>(request: &Request<'r>) -> Cow<'r, str> {
-    let mut found = None;
-    let mut object = Reader::new(request.object.unwrap_or_default());
-    // Where the reader gives up there is no name: this is for the log only.
-    let _ = object.fields(|object, key| match key {
-        "metadata" => object.fields(|metadata, key| match key {
-            "generateName" => {
-                found = Some(metadata.text()?);
-                Some(())
-            }
-            _ => metadata.skip(),
-        }),
-        _ => object.skip(),
-    });
-    found.unwrap_or_default()
 }
 
 /// A bug of ours never blocks a pod: it is made with a stamp that says what happened.

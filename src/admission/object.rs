@@ -153,6 +153,24 @@ pub(super) fn facts<'p>(pod: &'p Value<'_>, namespace: &'p str) -> Facts<'p> {
     Facts { namespace, labels: part("labels"), annotations: part("annotations") }
 }
 
+/// The name that the API server makes a pod's name from; a Job's pods have no other yet.
+pub(super) fn generate_name(object: &str) -> Cow<'_, str> {
+    let mut found = None;
+    let mut object = Reader::new(object);
+    // Where the reader gives up there is no name: this is for the log only.
+    let _ = object.fields(|object, key| match key {
+        "metadata" => object.fields(|metadata, key| match key {
+            "generateName" => {
+                found = Some(metadata.text()?);
+                Some(())
+            }
+            _ => metadata.skip(),
+        }),
+        _ => object.skip(),
+    });
+    found.unwrap_or_default()
+}
+
 impl<'a> Template<'a> {
     /// Reads a Job; one without a template is none of ours.
     ///

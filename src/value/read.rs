@@ -2,7 +2,7 @@
 //!
 //! The one idea: this knows only what is right. Whatever it doesn't expect, be it a fault or only rare, makes it give up,
 //! and serde_json reads the text from its start. So both take the same texts for the same values, and what is wrong with
-//! one, and where, is serde_json's to say.
+//! one, and where, is serde_json's to say. Only what is passed over, because nobody wants it, isn't judged at all.
 
 use std::borrow::Cow;
 

@@ -104,11 +104,14 @@ impl<'a> Reader<'a> {
         }
         let (mut at, mut open) = (self.at, 0usize);
         loop {
-            at += bytes.get(at..)?.iter().position(|byte| COUNTS[usize::from(*byte)])?;
-            match bytes[at] {
+            match *bytes.get(at)? {
                 b'"' => at = string_end(bytes, at)?,
                 b'{' | b'[' => open += 1,
-                _ => open = open.checked_sub(1)?,
+                b'}' | b']' => open = open.checked_sub(1)?,
+                _ => {
+                    at += 1;
+                    continue;
+                }
             }
             at += 1;
             if open == 0 {
@@ -241,15 +244,16 @@ impl<'a> Reader<'a> {
 
 /// Where the quote stands that closes the string which opens at `at`.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut rest = bytes.get(at + 1..)?.iter();
-    while let Some(byte) = rest.next() {
-        match byte {
-            b'"' => return Some(bytes.len() - rest.len() - 1),
-            b'\\' => _ = rest.next(),
-            _ => {}
+    let mut at = at + 1;
+    loop {
+        at = plain_end(bytes, at);
+        match bytes.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => at += 2,
+            // A control character, which is no matter of where the string ends.
+            _ => at += 1,
         }
     }
-    None
 }
 
 /// Where the next byte stands that can't stand in a JSON string as it is: a quote, a backslash, a control character; the

@@ -52,18 +52,26 @@ pub(super) fn check_secret<'p>(
     others.into_iter().all(told_apart).then_some(()).ok_or(Misdirected::SharedSecret)
 }
 
-/// Whom an agent was made for, as its pod is marked; a hash, for these are names of people's organisations.
+/// Whom an agent was made for, as its pod is marked: account and pool, each a hash, for these are names of people's
+/// organisations; `-` for what the call didn't say.
 pub(super) fn mark(agent: &AgentRef) -> String {
-    let part = |text: &Option<String>| text.as_deref().unwrap_or_default().to_ascii_lowercase();
-    let sum = Sha256::digest(format!("{}\0{}", part(&agent.account_id), part(&agent.agent_pool)));
+    let part = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), hash);
+    format!("{}.{}", part(&agent.account_id), part(&agent.agent_pool))
+}
+
+fn hash(text: &str) -> String {
+    let sum = Sha256::digest(text.to_ascii_lowercase());
     sum.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether an agent's mark is that of a caller who says both names; who says one of them or none is believed.
+/// Whether an agent's mark is that of a caller. Of account and pool counts what both sides say.
 pub(super) fn check_mark(mark_of_pod: Option<&str>, agent: &AgentRef) -> Result<(), Misdirected> {
-    let says_both = agent.account_id.is_some() && agent.agent_pool.is_some();
-    let same = mark_of_pod.is_none_or(|mark_of_pod| mark_of_pod == mark(agent));
-    (same || !says_both).then_some(()).ok_or(Misdirected::Agent)
+    let Some((account, agent_pool)) = mark_of_pod.and_then(|mark| mark.split_once('.')) else { return Ok(()) };
+    let fits = |marked: &str, given: &Option<String>| {
+        marked == "-" || given.as_deref().is_none_or(|given| marked == hash(given))
+    };
+    let same = fits(account, &agent.account_id) && fits(agent_pool, &agent.agent_pool);
+    same.then_some(()).ok_or(Misdirected::Agent)
 }
 
 #[cfg(test)]
@@ -109,7 +117,10 @@ mod tests {
         let of = mark(&agent(Some("acc"), Some("k8s")));
         assert_eq!(check_mark(Some(&of), &agent(Some("ACC"), Some("k8s"))), Ok(()));
         assert_eq!(check_mark(Some(&of), &agent(Some("other"), Some("k8s"))), Err(Misdirected::Agent));
+        assert_eq!(check_mark(Some(&of), &agent(Some("other"), None)), Err(Misdirected::Agent));
+        assert_eq!(check_mark(Some(&of), &agent(None, Some("other"))), Err(Misdirected::Agent));
         assert_eq!(check_mark(Some(&of), &agent(None, None)), Ok(()));
+        assert_eq!(check_mark(Some(&mark(&agent(Some("acc"), None))), &agent(Some("acc"), Some("any"))), Ok(()));
         assert_eq!(check_mark(None, &agent(Some("other"), Some("k8s"))), Ok(()));
     }
 }

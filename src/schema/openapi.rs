@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::graph::{Field, Form, Graph, Struct, Type, TypeId};
 
@@ -24,13 +25,16 @@ const REFERENCE: &str = "#/components/schemas/";
 const DEEPEST: usize = 32;
 
 #[derive(Deserialize)]
-struct Document {
-    components: Components,
+struct Document<'t> {
+    #[serde(borrow)]
+    components: Components<'t>,
 }
 
+/// Each definition as its text: of some megabytes only what pods are made of is read.
 #[derive(Deserialize)]
-struct Components {
-    schemas: HashMap<String, Schema>,
+struct Components<'t> {
+    #[serde(borrow)]
+    schemas: HashMap<String, &'t RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -90,6 +94,28 @@ impl Schema {
     fn values(&self) -> Option<&Self> {
         if let Values::Schema(schema) = &self.values { Some(schema) } else { None }
     }
+
+    /// The names of the definitions that it refers to.
+    fn targets(&self, out: &mut Vec<String>) {
+        out.extend(self.target().map(str::to_owned));
+        let parts = self.properties.values().chain(self.items.as_deref()).chain(self.values());
+        parts.for_each(|part| part.targets(out));
+    }
+}
+
+/// The definitions that pods are made of.
+fn reachable(document: &Document<'_>) -> Result<HashMap<String, Schema>, OpenApiError> {
+    let mut schemas = HashMap::new();
+    let mut open = vec![POD.to_owned()];
+    while let Some(name) = open.pop() {
+        let Some(text) = document.components.schemas.get(&name).filter(|_| !schemas.contains_key(&name)) else {
+            continue;
+        };
+        let schema: Schema = serde_json::from_str(text.get()).map_err(OpenApiError::Read)?;
+        schema.targets(&mut open);
+        schemas.insert(name, schema);
+    }
+    Ok(schemas)
 }
 
 impl Graph {
@@ -100,12 +126,12 @@ impl Graph {
     /// # Errors
     /// [`OpenApiError`] where the document can't be read.
     pub fn with_openapi(&self, text: &str) -> Result<(Self, usize), OpenApiError> {
-        let document: Document = serde_json::from_str(text).map_err(OpenApiError::Read)?;
-        let schemas = &document.components.schemas;
+        let document: Document<'_> = serde_json::from_str(text).map_err(OpenApiError::Read)?;
+        let schemas = reachable(&document)?;
         if !schemas.contains_key(POD) {
             return Err(OpenApiError::NoPod);
         }
-        let mut merge = Merge { graph: self.clone(), schemas, known: BTreeMap::new(), depth: 0 };
+        let mut merge = Merge { graph: self.clone(), schemas: &schemas, known: BTreeMap::new(), depth: 0 };
         merge.pair(POD, self.pod());
         let added = merge.add();
         Ok((merge.graph, added))

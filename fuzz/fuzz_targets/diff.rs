@@ -25,7 +25,7 @@ fuzz_target!(init: podlayer_fuzz::corpus::fill("diff"), |data: &[u8]| {
 
         let json = |value| serde_json::from_str::<Value>(&to_json(value)).expect("it is JSON");
         let mut made = json(&before);
-        let text = serde_json::to_string(&operations).expect("it is JSON");
+        let text = diff::to_json(&operations);
         let patch: json_patch::Patch = serde_json::from_str(&text).expect("it is a patch");
         json_patch::patch(&mut made, &patch).expect("the patch applies");
         assert_eq!(made, json(&after), "by another hand: {text}");

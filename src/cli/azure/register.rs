@@ -1,4 +1,4 @@
-use std::{fs, future::Future, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use serde::Serialize;
 
@@ -9,7 +9,10 @@ use crate::{
             self, Client, Endpoints, Entry, Optional, Organization, Pat, PoolPath, Registered, Registration,
         },
     },
-    cli::report::{CliError, Outcome, print},
+    cli::{
+        report::{CliError, Outcome, print},
+        start,
+    },
 };
 
 /// Flags of `azure register`.
@@ -120,12 +123,6 @@ impl ServiceArgs {
     }
 }
 
-/// Waits for what one command does.
-pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| CliError::because("failed to start the runtime", error))?.block_on(work)
-}
-
 /// Runs `azure register`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     let Args { service, pool, dns_name, shared_secret_file, target_size, agent_pool, optional } = args;
@@ -139,7 +136,7 @@ pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     // From here on there is a PAT: whatever could be wrong with the arguments has been said.
     let client = service.client(organization)?;
     let wanted = Registration { name: pool, endpoints, shared_secret, target_size };
-    let registered = block_on(async {
+    let registered = start::ask(async {
         let failed = |error| {
             CliError::because(format!("failed to register {} with {}", wanted.name, client.organization()), error)
         };

@@ -3,16 +3,16 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use kube::runtime::events::{Recorder, Reporter};
 use tokio::task::JoinSet;
 
-use super::super::report::{CliError, Outcome};
+use super::super::{
+    report::{CliError, Outcome},
+    start::{self, LogArgs},
+};
 use crate::{
     azure::{self, Callbacks, Service, Settings},
     certs::files::{self, Files},
     cluster, names,
     server::{self, Drain, Limits, Readiness},
-    telemetry::{
-        Metrics,
-        log::{self, Format},
-    },
+    telemetry::Metrics,
 };
 
 /// Flags of `azure serve`.
@@ -62,22 +62,13 @@ pub(super) struct Args {
     /// What this process calls itself in events; else HOSTNAME.
     #[arg(long, value_name = "NAME", env = "HOSTNAME", default_value = "podlayer-azure")]
     identity: String,
-    /// How the log is written: text or json.
-    #[arg(long, value_name = "FORMAT", default_value = "text", env = "PODLAYER_LOG_FORMAT")]
-    log_format: Format,
-    /// What is logged, such as debug or "info,podlayer::azure=debug"; else RUST_LOG, else info.
-    #[arg(long, value_name = "FILTER")]
-    log_filter: Option<String>,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 /// Runs `azure serve`.
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
-    log::init(args.log_format, args.log_filter.as_deref())
-        .map_err(|error| CliError::because("failed to start the log", error))?;
-    // As in `webhook`: kube asks for the process's default.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.map_err(|error| CliError::because("failed to start the runtime", error))?.block_on(serve(args))
+    start::serve(&args.log.clone(), serve(args))
 }
 
 async fn serve(args: Args) -> Result<Outcome, CliError> {

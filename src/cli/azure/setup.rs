@@ -6,7 +6,7 @@ use std::{
 
 use clap::ValueEnum;
 
-use super::register::{block_on, shared_secret};
+use super::register::shared_secret;
 use crate::{
     azure::{
         DnsName,
@@ -17,6 +17,7 @@ use crate::{
     cli::{
         files,
         report::{CliError, Outcome, note, print},
+        start,
     },
     cluster, names,
 };
@@ -138,9 +139,7 @@ pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     let temporary = tempfile::tempdir().map_err(|error| CliError::because("failed to make a folder", error))?;
     let folder = values_dir.as_deref().unwrap_or_else(|| temporary.path());
     write_values(&plan, folder)?;
-    // kube asks for the process's default; see `webhook`.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    block_on(async {
+    start::ask(async {
         let client = cluster::client(options.target.kubeconfig.as_deref(), options.target.context.as_deref()).await;
         let client = client.map_err(|error| CliError::because("failed to reach the cluster", error))?;
         let mut say = |line: &str| _ = print(&format!("{line}\n"));

@@ -1,7 +1,10 @@
-use super::register::{ServiceArgs, block_on, pool_name};
+use super::register::{ServiceArgs, pool_name};
 use crate::{
     azure::registration::{self, Unregistered},
-    cli::report::{CliError, Outcome},
+    cli::{
+        report::{CliError, Outcome},
+        start,
+    },
 };
 
 /// Flags of `azure unregister`.
@@ -23,7 +26,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Result<Outcome, CliError> {
     let Args { service, pool } = args;
     let client = service.client(service.organization()?)?;
-    let done = block_on(async {
+    let done = start::ask(async {
         let failed = |error| CliError::because(format!("failed to unregister {pool}"), error);
         registration::unregister(&client, &pool).await.map_err(failed)
     })?;

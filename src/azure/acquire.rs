@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::{
     bind,
-    desk::{Answer, Ask, Desk, Unsure, chain},
+    desk::{Answer, Ask, Desk, Unsure},
     ledger::{self, Admission, AgentKey},
     object_names,
     pod::pod,
@@ -32,6 +32,7 @@ use super::{
 use crate::{
     names,
     pool::api::{AgentPool, PoolImage},
+    telemetry::log::with_causes,
 };
 
 /// How long the writes for one agent may take together. Callers wait 30 s.
@@ -102,7 +103,7 @@ async fn make(
     };
     let held = store::read(&service.client, pool).await.map_err(|error| match error {
         store::StoreError::Api { source, .. } => Trouble::Away(source),
-        error => Trouble::Refused(chain(&error)),
+        error => Trouble::Refused(with_causes(&error)),
     })?;
     if !held.ledger.is_live(agent) {
         delete_pod(service, pool, &pod).await?;
@@ -185,7 +186,7 @@ async fn troubled(service: &Arc<Service>, pool: &AgentPool, desk: &Desk, agent: 
     match trouble {
         // It keeps its place: nobody knows what was done, and the caller comes again.
         Trouble::Away(error) => {
-            tracing::warn!(pool = pool.name_any(), agent = %agent, error = %chain(&error), "an agent can't be made now");
+            tracing::warn!(pool = pool.name_any(), agent = %agent, error = %with_causes(&error), "an agent can't be made now");
             Reply::unavailable(&Unsure::Away.to_string())
         }
         Trouble::Quota => {

@@ -29,6 +29,7 @@ use crate::{
         observe,
         size::{Agent, State, schedule},
     },
+    telemetry::log::with_causes,
 };
 
 /// How many calls are decided together.
@@ -143,7 +144,7 @@ impl Clerk {
                     next_look = Instant::now() + look_every;
                     match timeout(2 * PATIENCE, reap::look_around(&self.service, &self.key, &self.uid)).await {
                         Ok(Ok(())) => {}
-                        Ok(Err(error)) => tracing::debug!(pool = self.key.1, error = %chain(&error), "a look failed"),
+                        Ok(Err(error)) => tracing::debug!(pool = self.key.1, error = %with_causes(&error), "a look failed"),
                         Err(_) => tracing::debug!(pool = self.key.1, "a look took too long"),
                     }
                 }
@@ -169,7 +170,7 @@ impl Clerk {
                     sleep(Duration::from_millis(wait)).await;
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(namespace = self.key.0, pool = self.key.1, error = %chain(&error), "nothing can be decided");
+                    tracing::warn!(namespace = self.key.0, pool = self.key.1, error = %with_causes(&error), "nothing can be decided");
                     failed = Unsure::Away;
                     break;
                 }
@@ -287,17 +288,6 @@ pub(super) fn facts(pool: &AgentPool, agents: &[Agent]) -> Pods {
         }
     }
     pods
-}
-
-/// An error with its causes, on one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 /// The standard library seeds each hasher with something random.

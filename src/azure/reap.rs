@@ -12,7 +12,7 @@ use kube::Api;
 
 use super::{
     acquire::namespace,
-    desk::{self, chain},
+    desk,
     ledger::{AgentKey, Ledger},
     object_names,
     release::{named, take_away},
@@ -26,7 +26,7 @@ use crate::{
         api::AgentPool,
         size::{Agent, Id, State, Stuck},
     },
-    telemetry::AzureReaped,
+    telemetry::{AzureReaped, log::with_causes},
 };
 
 /// What a look finds.
@@ -126,7 +126,7 @@ async fn give_up(service: &Service, pool: &AgentPool, key: AgentKey, id: &Id, wh
         let sent = service.settings.callbacks.post(url, callback.token.as_deref(), &message).await;
         service.metrics.called_back(sent.is_ok());
         if let Err(error) = sent {
-            tracing::warn!(agent = %key, error = %chain(&error), "Azure DevOps can't be told");
+            tracing::warn!(agent = %key, error = %with_causes(&error), "Azure DevOps can't be told");
         }
     }
     remove(service, pool, id).await;
@@ -134,7 +134,7 @@ async fn give_up(service: &Service, pool: &AgentPool, key: AgentKey, id: &Id, wh
 
 async fn remove(service: &Service, pool: &AgentPool, id: &Id) {
     if let Err(error) = take_away(service, pool, &id.name, &id.uid).await {
-        tracing::warn!(pod = id.name, error = %chain(&error), "an agent can't be taken away now; the next look tries again");
+        tracing::warn!(pod = id.name, error = %with_causes(&error), "an agent can't be taken away now; the next look tries again");
     }
 }
 

@@ -13,14 +13,14 @@ use tokio::time::timeout;
 use super::{
     acquire::{PATIENCE, ignore_gone, namespace},
     bind::{self, Misdirected},
-    desk::{Answer, Ask, Unsure, chain},
+    desk::{Answer, Ask, Unsure},
     ledger::{self, AgentKey},
     object_names,
     reply::Reply,
     service::{Service, key},
     wire::{BadBody, Release},
 };
-use crate::{names, pool::api::AgentPool};
+use crate::{names, pool::api::AgentPool, telemetry::log::with_causes};
 
 /// Answers a call that an agent may go.
 pub(super) async fn release(service: &Arc<Service>, pool: &AgentPool, body: &[u8]) -> Reply {
@@ -46,7 +46,7 @@ async fn reply(service: &Arc<Service>, pool: &AgentPool, call: &Release, agent: 
     }
     let pods: Api<Pod> = Api::namespaced(service.client.clone(), &space);
     let away = |error: kube::Error| {
-        tracing::warn!(pool = name, agent = %agent, error = %chain(&error), "an agent can't be released now");
+        tracing::warn!(pool = name, agent = %agent, error = %with_causes(&error), "an agent can't be released now");
         Reply::unavailable(&Unsure::Away.to_string())
     };
     let found = match pods.get_metadata_opt(&object_names::agent(pool, agent)).await {

@@ -12,9 +12,7 @@ use axum::{
 };
 
 use super::{
-    acquire, bind, definitions,
-    desk::chain,
-    parallelism, release,
+    acquire, bind, definitions, parallelism, release,
     reply::Reply,
     service::Service,
     signature::{SignatureError, verify},
@@ -23,7 +21,7 @@ use super::{
 use crate::{
     names,
     pool::{Key, api::AgentPool},
-    telemetry::{AzureOutcome, AzureRoute},
+    telemetry::{AzureOutcome, AzureRoute, log::with_causes},
 };
 
 /// What is served here, for whoever calls something else.
@@ -145,7 +143,7 @@ async fn check(service: &Service, pool: &AgentPool, headers: &HeaderMap, body: &
         let secrets = match service.secrets(pool, doubted).await {
             Ok(secrets) => secrets,
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "calls can't be checked");
+                tracing::warn!(error = %with_causes(&error), "calls can't be checked");
                 service.tell(pool, true, "AzureSecretUnusable", error.to_string()).await;
                 return Err(Reply::unavailable("this pool's secret can't be read; its AgentPool's events say why"));
             }

@@ -10,16 +10,19 @@ use super::{
     AgentKey,
     acquire::namespace,
     bind,
-    desk::{Unsure, chain},
+    desk::Unsure,
     object_names,
     reply::Reply,
     service::{PATIENCE, Service},
     wire::{BadBody, Release},
 };
-use crate::pool::{
-    api::AgentPool,
-    observe::state,
-    size::{State, Stuck},
+use crate::{
+    pool::{
+        api::AgentPool,
+        observe::state,
+        size::{State, Stuck},
+    },
+    telemetry::log::with_causes,
 };
 
 /// Answers a call for how an agent is.
@@ -40,7 +43,7 @@ pub(super) async fn status(service: &Service, pool: &AgentPool, body: &[u8]) -> 
         }
         Ok(Ok(None)) => Reply::unknown_agent(),
         Ok(Err(error)) => {
-            tracing::warn!(agent = %agent, error = %chain(&error), "an agent can't be looked at now");
+            tracing::warn!(agent = %agent, error = %with_causes(&error), "an agent can't be looked at now");
             Reply::unavailable(&Unsure::Away.to_string())
         }
         Err(_) => Reply::unavailable(&Unsure::Away.to_string()),

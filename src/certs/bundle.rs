@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
     use crate::certs::authority::Window;
-    use crate::certs::told;
+    use crate::telemetry::log::with_causes;
 
     fn ca() -> Ca {
         let now = OffsetDateTime::now_utc();
@@ -251,7 +251,7 @@ mod tests {
             bad.remove(key);
             bad.extend(value.map(|value| (key.to_owned(), value.to_vec())));
             let (read, faults) = Bundle::parse(&bad);
-            assert_eq!(faults.iter().map(|fault| told(fault)).collect::<Vec<_>>(), [want]);
+            assert_eq!(faults.iter().map(|fault| with_causes(fault)).collect::<Vec<_>>(), [want]);
             assert_eq!(read.current.is_some(), !key.starts_with("current"), "{want}");
             assert_eq!(read.next.is_some(), !key.starts_with("next"), "{want}");
         }

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::serving::{Pair, PairError, Serving};
-use super::told;
-use crate::telemetry::{Metrics, Reload};
+use crate::telemetry::{Metrics, Reload, log::with_causes};
 
 /// How often the files are looked at: a renewed Secret reaches its volume within about a minute, so this adds little, and
 /// two small reads cost nothing. Their content is compared: a Secret volume is changed by swapping a symbolic link, which
@@ -159,7 +158,7 @@ impl Watched {
             Err(error) => {
                 self.metrics.reloaded(Reload::Failed);
                 // Counted at each look, told once: it may last for hours.
-                let complaint = told(&error);
+                let complaint = with_causes(&error);
                 if self.complaint.as_ref() != Some(&complaint) {
                     tracing::warn!(error = complaint, "the certificate before is still served");
                     self.complaint = Some(complaint);
@@ -210,7 +209,7 @@ mod tests {
     fn the_first_load_fails_fast_and_names_the_file() {
         let folder = Folder::new();
         let [one, two] = [folder.leaf(), folder.leaf()];
-        let load = || told(&folder.files().load(Metrics::new()).unwrap_err());
+        let load = || with_causes(&folder.files().load(Metrics::new()).unwrap_err());
         assert!(load().contains("tls.crt\" can't be read: "), "{}", load());
         std::fs::write(folder.files().certificate, &one.certificate).unwrap();
         assert!(load().contains("tls.key\" can't be read: "), "{}", load());

@@ -14,11 +14,10 @@ use super::bundle::{Bundle, Fault};
 use super::lifetimes::Lifetimes;
 use super::plan::{Now, Plan, Replica, Seen, Write};
 use super::serving::{Pair, PairError, Serving};
-use super::told;
 use crate::cluster::{
     ConfigurationError, HeldConfiguration, HeldSecret, NamedSecret, SecretError, WebhookConfiguration, Written,
 };
-use crate::telemetry::{CertificateUse, Metrics, Reload};
+use crate::telemetry::{CertificateUse, Metrics, Reload, log::with_causes};
 
 /// How often the Secret and the webhook configurations are looked at: three small reads by name. Whoever empties a
 /// `caBundle` stops every call until the next look.
@@ -198,7 +197,10 @@ impl Managed {
         if self.parsed.0 != version {
             let (bundle, faults) = Bundle::parse(&found.secret.data());
             for fault in &faults {
-                tracing::warn!(problem = told(fault), "a part of the CA Secret can't be used, it counts as absent");
+                tracing::warn!(
+                    problem = with_causes(fault),
+                    "a part of the CA Secret can't be used, it counts as absent"
+                );
             }
             if let Some(current) = &bundle.current {
                 self.metrics.certificate_expires(CertificateUse::Ca, current.certificate().not_after.unix_timestamp());
@@ -294,7 +296,7 @@ impl Managed {
     /// Counted at each look, told once: it may last for hours.
     fn complain(&mut self, error: &dyn Error) {
         self.metrics.reloaded(Reload::Failed);
-        let complaint = told(error);
+        let complaint = with_causes(error);
         if self.complaint.as_ref() != Some(&complaint) {
             tracing::warn!(
                 error = complaint,

@@ -20,17 +20,3 @@ pub mod lifetimes;
 pub mod managed;
 pub mod plan;
 pub mod serving;
-
-use std::error::Error;
-
-/// The error with its causes, in one line.
-fn told(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}

@@ -1,5 +1,6 @@
 //! The log: one line an event, on stderr.
 
+use std::error::Error;
 use std::io;
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
@@ -154,6 +155,18 @@ fn printable(text: &str, colours: bool) -> String {
 fn sets_colour(rest: &str) -> bool {
     let Some((number, _)) = rest.strip_prefix('[').and_then(|rest| rest.split_once('m')) else { return false };
     (1..=2).contains(&number.len()) && number != "8" && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// An error with its causes, in one line.
+pub fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 #[cfg(test)]

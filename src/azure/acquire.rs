@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Api, ResourceExt,
-    api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions},
+    api::{ApiResource, DynamicObject, PostParams},
 };
 use tokio::time::timeout;
 
@@ -25,11 +25,12 @@ use super::{
     pod::pod,
     reply::{Declined, Reply},
     secret,
-    service::{Service, key},
+    service::Service,
     store,
     wire::Acquire,
 };
 use crate::{
+    cluster::{if_still, ignore_gone, is_over_quota, is_owned_by},
     names,
     pool::api::{AgentPool, PoolImage},
     telemetry::log::with_causes,
@@ -115,7 +116,7 @@ async fn make(
         }
         return Err(trouble);
     }
-    let (namespace, name) = key(pool);
+    let (namespace, name) = pool.key();
     Ok(Reply::accepted(&format!("{namespace}/{name}"), &pod.name_any()))
 }
 
@@ -145,7 +146,7 @@ async fn make_pod(
         }
         Err(error) => return Err(trouble(error)),
     };
-    let ours = found.owner_references().iter().any(|owner| Some(&owner.uid) == pool.metadata.uid.as_ref());
+    let ours = is_owned_by(&found.metadata, pool.metadata.uid.as_deref());
     if !ours {
         return Err(Trouble::Refused(format!("there is a pod {} that isn't the pool's", found.name_any())));
     }
@@ -168,18 +169,14 @@ async fn make_secret(service: &Service, pool: &AgentPool, call: &Acquire, pod: &
         if secret::is_of(&found, pod) {
             return Ok(());
         }
-        let preconditions = Preconditions { uid: found.metadata.uid.clone(), resource_version: None };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        ignore_gone(api.delete(&wanted.name_any(), &params).await.map(|_| ())).map_err(trouble)?;
+        ignore_gone(api.delete(&wanted.name_any(), &if_still(found.metadata.uid)).await).map_err(trouble)?;
     }
     Err(Trouble::Refused(format!("there is a Secret {} that isn't the agent's", wanted.name_any())))
 }
 
 async fn delete_pod(service: &Service, pool: &AgentPool, pod: &Pod) -> Result<(), Trouble> {
     let api: Api<Pod> = Api::namespaced(service.client.clone(), &namespace(pool));
-    let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    ignore_gone(api.delete(&pod.name_any(), &params).await.map(|_| ())).map_err(trouble)
+    ignore_gone(api.delete(&pod.name_any(), &if_still(pod.metadata.uid.clone())).await).map_err(trouble)
 }
 
 async fn troubled(service: &Arc<Service>, pool: &AgentPool, desk: &Desk, agent: AgentKey, trouble: Trouble) -> Reply {
@@ -207,19 +204,11 @@ async fn troubled(service: &Arc<Service>, pool: &AgentPool, desk: &Desk, agent: 
 /// What an error of the API server means for an agent.
 fn trouble(error: kube::Error) -> Trouble {
     match error {
-        kube::Error::Api(status) if status.code == 403 && status.message.contains("exceeded quota") => Trouble::Quota,
+        kube::Error::Api(status) if is_over_quota(&status) => Trouble::Quota,
         kube::Error::Api(status) if (400..500).contains(&status.code) && !matches!(status.code, 408 | 429) => {
             Trouble::Refused(status.message.clone())
         }
         error => Trouble::Away(error),
-    }
-}
-
-/// That something is gone already, or was made anew, is as good as having deleted it.
-pub(super) fn ignore_gone(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
-    match result {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        result => result,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{reply::Reply, service::key};
+use super::reply::Reply;
 use crate::{
     names,
     pool::api::{AgentPool, PoolImage},
@@ -11,7 +11,7 @@ use crate::{
 /// Answers a call for all, or for the one of this name.
 pub(super) fn definitions(pool: &AgentPool, name: Option<&str>) -> Reply {
     let images = pool.spec.azure.as_ref().map(|azure| azure.images.as_slice()).unwrap_or_default();
-    let (space, pool) = key(pool);
+    let (space, pool) = pool.key();
     let shown = |image: &PoolImage| {
         let url = format!("{}/{space}/{pool}{}/{}", names::PATH_POOLS, names::PATH_DEFINITIONS, image.name);
         json!({"identifier": image.name, "url": url, "data": {"image": image.name}})

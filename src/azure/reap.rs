@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
+use kube::{Api, ResourceExt};
 
 use super::{
     acquire::namespace,
     desk,
     ledger::{AgentKey, Ledger},
     object_names,
-    release::{named, take_away},
+    release::take_away,
     secret::{self, Callback},
     service::Service,
     store::{self, StoreError},
@@ -71,7 +71,7 @@ pub(super) async fn look_around(service: &Arc<Service>, key: &Key, uid: &str) ->
     }
     for id in found.late {
         service.metrics.reaped(AzureReaped::Late);
-        tracing::info!(pool = named(&pool), pod = id.name, "an agent was made after its release: it goes");
+        tracing::info!(pool = pool.name_any(), pod = id.name, "an agent was made after its release: it goes");
         remove(service, &pool, &id).await;
     }
     for (key, id, why, callback) in failed {
@@ -119,7 +119,7 @@ async fn give_up(service: &Service, pool: &AgentPool, key: AgentKey, id: &Id, wh
         AzureReaped::Timeout => "its pod didn't start in time",
         AzureReaped::Unschedulable => "no node has room for its pod",
     };
-    tracing::warn!(pool = named(pool), pod = id.name, agent = %key, why = text, "an agent won't come");
+    tracing::warn!(pool = pool.name_any(), pod = id.name, agent = %key, why = text, "an agent won't come");
     service.tell(pool, true, "AzureAgentFailed", format!("pod {}: {text}", id.name)).await;
     let message = format!("podlayer: the agent won't come: {text}");
     for url in [&callback.message_url, &callback.fail_url].into_iter().flatten() {

@@ -5,22 +5,27 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
-    Api, Resource, ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, ListParams},
 };
 use tokio::time::timeout;
 
 use super::{
-    acquire::{PATIENCE, ignore_gone, namespace},
+    acquire::{PATIENCE, namespace},
     bind::{self, Misdirected},
     desk::{Answer, Ask, Unsure},
     ledger::{self, AgentKey},
     object_names,
     reply::Reply,
-    service::{Service, key},
+    service::Service,
     wire::{BadBody, Release},
 };
-use crate::{names, pool::api::AgentPool, telemetry::log::with_causes};
+use crate::{
+    cluster::{if_still, ignore_gone},
+    names,
+    pool::api::AgentPool,
+    telemetry::log::with_causes,
+};
 
 /// Answers a call that an agent may go.
 pub(super) async fn release(service: &Arc<Service>, pool: &AgentPool, body: &[u8]) -> Reply {
@@ -40,7 +45,7 @@ async fn reply(service: &Arc<Service>, pool: &AgentPool, call: &Release, agent: 
     if let Err(error) = bind::check(pool, &call.agent) {
         return Reply::forbidden(&error);
     }
-    let (space, name) = key(pool);
+    let (space, name) = pool.key();
     if call.pool.as_ref().is_some_and(|theirs| *theirs != format!("{space}/{name}")) {
         return Reply::forbidden(&Misdirected::Pool);
     }
@@ -78,10 +83,10 @@ async fn delete(service: &Service, pool: &AgentPool, agent: AgentKey, id: &str) 
     let params = DeleteParams::background();
     // All are tried, whatever becomes of one of them.
     let results = tokio::join!(
-        async { ignore_gone(pods.delete(&name, &params).await.map(|_| ())) },
-        async { ignore_gone(secrets.delete(&name, &params).await.map(|_| ())) },
-        async { ignore_gone(pods.delete_collection(&params, &older).await.map(|_| ())) },
-        async { ignore_gone(secrets.delete_collection(&params, &older).await.map(|_| ())) },
+        async { ignore_gone(pods.delete(&name, &params).await) },
+        async { ignore_gone(secrets.delete(&name, &params).await) },
+        async { ignore_gone(pods.delete_collection(&params, &older).await) },
+        async { ignore_gone(secrets.delete_collection(&params, &older).await) },
     );
     results.0.and(results.1).and(results.2).and(results.3)
 }
@@ -90,13 +95,8 @@ async fn delete(service: &Service, pool: &AgentPool, agent: AgentKey, id: &str) 
 pub(super) async fn take_away(service: &Service, pool: &AgentPool, pod: &str, uid: &str) -> Result<(), kube::Error> {
     let pods: Api<Pod> = Api::namespaced(service.client.clone(), &namespace(pool));
     let secrets: Api<Secret> = Api::namespaced(service.client.clone(), &namespace(pool));
-    let preconditions = kube::api::Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
-    ignore_gone(pods.delete(pod, &params).await.map(|_| ()))?;
-    ignore_gone(secrets.delete(pod, &DeleteParams::background()).await.map(|_| ()))
-}
-
-/// The name by which an event calls a pool.
-pub(super) fn named(pool: &AgentPool) -> String {
-    pool.meta().name.clone().unwrap_or_default()
+    let background = DeleteParams::background();
+    let params = DeleteParams { preconditions: if_still(Some(uid.to_owned())).preconditions, ..background.clone() };
+    ignore_gone(pods.delete(pod, &params).await)?;
+    ignore_gone(secrets.delete(pod, &background).await)
 }

@@ -12,7 +12,7 @@ use kube::api::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 use super::{callback::Callbacks, wire::Acquire};
-use crate::{names, pool::api::AgentPool};
+use crate::{cluster::is_owned_by, names, pool::api::AgentPool};
 
 /// The key with what we keep for ourselves; the agent's container doesn't see it.
 const CALLBACK: &str = "callback";
@@ -70,8 +70,7 @@ pub(super) fn secret(pool: &AgentPool, acquire: &Acquire, pod: &Pod, callbacks: 
 
 /// Whether a Secret is that of this pod, and not of one of the same name that is gone.
 pub(super) fn is_of(secret: &Secret, pod: &Pod) -> bool {
-    let owners = secret.metadata.owner_references.as_deref().unwrap_or_default();
-    owners.iter().any(|owner| Some(&owner.uid) == pod.metadata.uid.as_ref())
+    is_owned_by(&secret.metadata, pod.metadata.uid.as_deref())
 }
 
 /// Whom to tell that this agent won't come.

@@ -157,7 +157,7 @@ impl Service {
 
     /// The desk of a pool.
     pub(super) fn desk(self: &Arc<Self>, pool: &AgentPool) -> Desk {
-        let (key, uid) = (key(pool), pool.metadata.uid.clone().unwrap_or_default());
+        let (key, uid) = (pool.key(), pool.metadata.uid.clone().unwrap_or_default());
         let mut desks = self.desks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, desk)) = desks.get(&key)
             && *of == uid
@@ -176,7 +176,7 @@ impl Service {
         for pool in &pools {
             self.desk(pool);
         }
-        let there = |of: &Key| pools.iter().any(|pool| key(pool) == *of);
+        let there = |of: &Key| pools.iter().any(|pool| pool.key() == *of);
         self.desks.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| there(key));
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| there(key));
     }
@@ -186,7 +186,7 @@ impl Service {
         let Some(azure) = &pool.spec.azure else { return Ok(Vec::new()) };
         let of = (azure.secret_name.clone(), azure.keys().into_iter().map(str::to_owned).collect::<Vec<_>>());
         let cell =
-            Arc::clone(self.secrets.lock().unwrap_or_else(PoisonError::into_inner).entry(key(pool)).or_default());
+            Arc::clone(self.secrets.lock().unwrap_or_else(PoisonError::into_inner).entry(pool.key()).or_default());
         // One reads, the others wait for it.
         let mut believed = cell.lock().await;
         let for_so_long = if doubted { DOUBTED } else { BELIEVED };
@@ -225,10 +225,10 @@ impl Service {
         {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             told.retain(|_, at| now.duration_since(*at) < TOLD_EVERY);
-            if told.contains_key(&(key(pool), reason)) {
+            if told.contains_key(&(pool.key(), reason)) {
                 return;
             }
-            told.insert((key(pool), reason), now);
+            told.insert((pool.key(), reason), now);
         }
         let type_ = if warning { EventType::Warning } else { EventType::Normal };
         // The longest note that an Event takes (1 KiB).
@@ -241,9 +241,4 @@ impl Service {
             Err(_) => tracing::debug!("an event can't be written: no answer"),
         }
     }
-}
-
-/// A pool's key.
-pub(super) fn key(pool: &AgentPool) -> Key {
-    (pool.metadata.namespace.clone().unwrap_or_default(), pool.metadata.name.clone().unwrap_or_default())
 }

@@ -6,14 +6,18 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, ObjectMeta, PostParams, Preconditions},
+    api::{ObjectMeta, PostParams},
 };
 
 use super::{
     ledger::{Ledger, Unreadable},
     object_names,
 };
-use crate::{names, pool::api::AgentPool};
+use crate::{
+    cluster::{if_still, ignore_gone, is_owned_by},
+    names,
+    pool::api::AgentPool,
+};
 
 /// A ledger as it was read.
 #[derive(Clone, Debug, Default)]
@@ -51,16 +55,9 @@ pub(super) async fn read(client: &Client, pool: &AgentPool) -> Result<Held, Stor
     let (api, name) = lease(client, pool);
     let failed = |verb| move |source| StoreError::Api { verb, name: object_names::ledger(pool), source };
     let Some(found) = api.get_opt(&name).await.map_err(failed("get"))? else { return Ok(Held::default()) };
-    let owners = found.metadata.owner_references.as_deref().unwrap_or_default();
-    if !owners.iter().any(|owner| Some(&owner.uid) == pool.meta().uid.as_ref()) {
+    if !is_owned_by(&found.metadata, pool.meta().uid.as_deref()) {
         // Of a pool of that name that is gone; the garbage collector would take it away under us.
-        let preconditions = Preconditions { uid: found.metadata.uid.clone(), resource_version: None };
-        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-        match api.delete(&name, &params).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(error) => return Err(failed("delete")(error)),
-        }
+        ignore_gone(api.delete(&name, &if_still(found.metadata.uid)).await).map_err(failed("delete"))?;
         return Ok(Held::default());
     }
     let text = found.metadata.annotations.as_ref().and_then(|all| all.get(names::AZURE_AGENTS));

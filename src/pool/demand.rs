@@ -12,7 +12,12 @@ use axum::{
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{api::AgentPool, core::Core, size::View, task::Shared, world};
+use super::{
+    api::{AgentPool, Key},
+    core::Core,
+    size::View,
+    task::Shared,
+};
 use crate::names;
 
 /// One pool's demand. Two numbers for two kinds of consumers: what scales a number of workers needs those at work in it
@@ -39,7 +44,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
     Router::new().route(&format!("{}/{{namespace}}/{{name}}", names::PATH_POOLS), get(demand)).with_state(shared)
 }
 
-async fn demand(State(shared): State<Arc<Shared>>, Path(key): Path<world::Key>) -> Response {
+async fn demand(State(shared): State<Arc<Shared>>, Path(key): Path<Key>) -> Response {
     let now = Timestamp::now();
     let unknown = |text: &str| (StatusCode::SERVICE_UNAVAILABLE, format!("{text}\n")).into_response();
     match shared.world.view(&key.0) {
@@ -54,7 +59,7 @@ async fn demand(State(shared): State<Arc<Shared>>, Path(key): Path<world::Key>) 
     Json(look(&shared, &pool, &key, now)).into_response()
 }
 
-fn look(shared: &Shared, pool: &AgentPool, key: &world::Key, now: Timestamp) -> Demand {
+fn look(shared: &Shared, pool: &AgentPool, key: &Key, now: Timestamp) -> Demand {
     let (seen, _) = shared.look(pool, key, now);
     let decision = Core::default().look(&pool.spec, &seen, now);
     let counts = decision.counts;

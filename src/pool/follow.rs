@@ -18,8 +18,8 @@ use kube::{
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
-    api::AgentPool,
-    world::{Key, Source, World, key},
+    api::{AgentPool, Key},
+    world::{Source, World},
 };
 use crate::names;
 
@@ -84,7 +84,7 @@ pub(super) async fn follow(
                 match event {
                     watcher::Event::Init => names.clear(),
                     watcher::Event::InitApply(pool) | watcher::Event::Apply(pool) => {
-                        names.insert(key(&pool).1);
+                        names.insert(pool.key().1);
                         if let Some(key) = world.put_pool(pool)
                             && appeared.send(key).is_err()
                         {
@@ -96,7 +96,7 @@ pub(super) async fn follow(
                             world.remove_pool(&key);
                         }
                     }
-                    watcher::Event::Delete(pool) => world.remove_pool(&key(&pool)),
+                    watcher::Event::Delete(pool) => world.remove_pool(&pool.key()),
                 }
             }
             Some(Event::Pod(namespace, event)) => {

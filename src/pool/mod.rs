@@ -23,8 +23,9 @@ pub mod size;
 mod task;
 mod world;
 
+pub use api::Key;
 pub use controller::run;
 pub use lease::{Leadership, LeaseError};
 pub use shape::Placeholders;
 pub use task::Shared;
-pub use world::{Key, Source, World};
+pub use world::{Source, World};

@@ -16,17 +16,18 @@ use serde_json::json;
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
-    api::{AgentPool, AgentPoolStatus},
+    api::{AgentPool, AgentPoolStatus, Key},
     children::{Child, children},
     core::{Action, Core, Outcome, Seen},
     observe::{newest, observe},
     report,
     shape::{Placeholders, Shape, ShapeError, shape},
     size::{Decision, Shapeless, View},
-    world::{Key, World},
+    world::World,
 };
 use crate::{
     admission::Policy,
+    cluster::{is_over_quota, is_owned_by},
     layers::Snapshot,
     names,
     telemetry::{PoolMetrics, PoolNumbers},
@@ -372,7 +373,7 @@ fn outcome_of(error: &kube::Error) -> Outcome {
     match status.code {
         409 if status.reason == "AlreadyExists" => Outcome::Exists,
         404 | 409 => Outcome::Conflict,
-        403 if status.message.contains("exceeded quota") => Outcome::Quota,
+        _ if is_over_quota(status) => Outcome::Quota,
         429 => Outcome::Overloaded,
         500.. => Outcome::Failed,
         _ => Outcome::Refused,
@@ -387,7 +388,7 @@ async fn put_right(shared: &Shared, pool: &AgentPool, namespace: &str, child: &C
         Some(object) => {
             if child.yields
                 && let Some(found) = api.get_metadata_opt(&child.name).await?
-                && !found.owner_references().iter().any(|owner| Some(&owner.uid) == pool.metadata.uid.as_ref())
+                && !is_owned_by(&found.metadata, pool.metadata.uid.as_deref())
             {
                 tracing::debug!(pool = pool.name_any(), name = child.name, "somebody else has an object of that name");
                 return Ok(());
@@ -399,7 +400,7 @@ async fn put_right(shared: &Shared, pool: &AgentPool, namespace: &str, child: &C
         None => {
             let Some(found) = api.get_metadata_opt(&child.name).await? else { return Ok(()) };
             // Only what is this pool's: somebody else may have one of that name.
-            let ours = found.owner_references().iter().any(|owner| Some(&owner.uid) == pool.metadata.uid.as_ref());
+            let ours = is_owned_by(&found.metadata, pool.metadata.uid.as_deref());
             if ours && found.metadata.deletion_timestamp.is_none() {
                 shared.metrics.wrote("delete");
                 api.delete(&child.name, &DeleteParams::default()).await?;

@@ -7,15 +7,15 @@ use std::{
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::Notify;
 
-use super::{api::AgentPool, size::View};
+use super::{
+    api::{AgentPool, Key},
+    size::View,
+};
 use crate::names;
 
 /// After how long without an answer of the API server what is known may be old: a watch whose connection leads nowhere
 /// says nothing, as one does that has nothing to say. As long as a Lease holds.
 const SILENT: Duration = Duration::from_secs(15);
-
-/// A pool: its namespace and name.
-pub type Key = (String, String);
 
 /// What was seen of the cluster, as of the last event of each watch.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl World {
 
     /// A pool was made or changed. Gives whether it is new.
     pub fn put_pool(&self, pool: AgentPool) -> Option<Key> {
-        let key = key(&pool);
+        let key = pool.key();
         let mut inner = self.lock();
         let pool = Arc::new(pool);
         let before = inner.pools.insert(key.clone(), pool.clone());
@@ -219,11 +219,6 @@ impl World {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// A pool's key.
-pub(super) fn key(pool: &AgentPool) -> Key {
-    (pool.metadata.namespace.clone().unwrap_or_default(), pool.metadata.name.clone().unwrap_or_default())
 }
 
 /// Whether a pool asks for what it asked for before.

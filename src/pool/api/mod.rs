@@ -19,6 +19,16 @@ pub use status::{AgentPoolStatus, Condition, Inputs, LastDecision, condition};
 
 use kube::CustomResourceExt;
 
+/// A pool: its namespace and name.
+pub type Key = (String, String);
+
+impl AgentPool {
+    /// Which pool it is.
+    pub fn key(&self) -> Key {
+        (self.metadata.namespace.clone().unwrap_or_default(), self.metadata.name.clone().unwrap_or_default())
+    }
+}
+
 /// The CustomResourceDefinition as YAML: what `podlayer crd` prints and `manifests/crd` holds.
 ///
 /// # Errors

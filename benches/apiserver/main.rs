@@ -4,7 +4,6 @@
 //!
 //! `cargo bench --bench apiserver` (`-- --help`). The first run builds a control plane, as the tests do. Rounds take turns.
 //! Tables: `target/bench/apiserver.md`; every round: `apiserver.tsv` beside it.
-#![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
 mod api;
 #[path = "../common/mod.rs"]
@@ -21,7 +20,12 @@ use std::{collections::BTreeMap, env, error::Error, process::ExitCode, sync::Arc
 
 use api::Api;
 use clap::Parser;
-use common::{machine::machine, report::Report, spread::Spread};
+use common::{
+    machine::machine,
+    report::Report,
+    run::{end, runtime},
+    spread::Spread,
+};
 use controlplane::ControlPlane;
 use creates::create;
 use histogram::Histogram;
@@ -76,14 +80,7 @@ fn main() -> ExitCode {
     }
     let args = Args::parse();
     let plane = ControlPlane::start();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    match runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run(&args, &plane))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    end(runtime().and_then(|runtime| runtime.block_on(run(&args, &plane))))
 }
 
 async fn run(args: &Args, plane: &ControlPlane) -> Result<(), Box<dyn Error>> {

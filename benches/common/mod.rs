@@ -5,4 +5,5 @@ pub(crate) mod latencies;
 pub(crate) mod machine;
 pub(crate) mod process;
 pub(crate) mod report;
+pub(crate) mod run;
 pub(crate) mod spread;

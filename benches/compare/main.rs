@@ -4,7 +4,6 @@
 //! else the machine does hits all alike; medians and ranges are over rounds. With two cores or more the servers have the
 //! first for themselves, one at a time, and the callers the second. Tables: `target/bench/compare.md`; every round:
 //! `compare.tsv` beside it.
-#![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
 #[path = "../server/client.rs"]
 mod client;
@@ -29,6 +28,7 @@ use clap::Parser;
 use common::{
     machine::machine,
     report::{Report, review},
+    run::end,
     spread::Spread,
 };
 use load::Load;
@@ -90,13 +90,7 @@ fn main() -> ExitCode {
         _ if !arguments.iter().any(|argument| argument == "--bench" || argument == "--help") => Ok(()),
         _ => start(&Args::parse()),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    end(done)
 }
 
 fn start(args: &Args) -> Result<(), Box<dyn Error>> {

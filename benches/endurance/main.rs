@@ -3,7 +3,6 @@
 //! descriptors grow.
 //!
 //! `cargo bench --bench endurance -- --calls 1000000`. What is printed is also in `target/bench/endurance.md`.
-#![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
 #[path = "../server/client.rs"]
 mod client;
@@ -29,6 +28,7 @@ use common::{
     machine::machine,
     process::{Process, certificate, free, podlayer, trust},
     report::Report,
+    run::{end, runtime},
 };
 use layers::Changes;
 use mixture::Mixture;
@@ -75,14 +75,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let args = Args::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    match runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run(&args))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    end(runtime().and_then(|runtime| runtime.block_on(run(&args))))
 }
 
 /// What is known when a tenth is done.

@@ -14,7 +14,6 @@
 //! | guard | `trace` of a pod with a step, less `trace` of the pod whose step is an admin's layer instead, less step |
 //! | diff | `decide_pod` less `trace`: stamp, provenance, patch, its proof, its text |
 //! | answer | `respond` |
-#![allow(clippy::print_stderr, reason = "a program for people at a terminal")]
 
 mod case;
 #[path = "../common/mod.rs"]
@@ -35,7 +34,7 @@ use std::{
 };
 
 use case::Case;
-use common::{machine::machine, report::Report, spread::Spread};
+use common::{machine::machine, report::Report, run::end, spread::Spread};
 use podlayer::{
     admission::{Pod, Policy, Verdict, decide_pod, respond, review as envelope, trace},
     layers::{Snapshot, parse_step},
@@ -61,13 +60,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let measured = env::args().any(|argument| argument == "--bench");
-    match run(measured) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    end(run(measured))
 }
 
 /// Unless `measured`, only looks whether every pod is decided as it should be.

@@ -7,7 +7,6 @@ use std::{
     net::TcpStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::OnceLock,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -15,10 +14,9 @@ use std::{
 use ::podlayer::azure::{SharedSecret, sign};
 use serde_json::{Value, json};
 
-use crate::{
-    controlplane::{ControlPlane, free_port, wait_until},
-    kwok::Kwok,
-};
+use crate::controlplane::{free_port, wait_until};
+
+pub(crate) use crate::kwok::plane_of_pools as plane;
 
 /// How long anything may take here: many times what it does on an idle machine.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
@@ -28,19 +26,6 @@ pub(crate) const SECRET: &str = "a shared secret of the tests";
 
 /// Stands in the credentials of every call; must be nowhere but in Secrets.
 pub(crate) const CANARY: &str = "canary-4f1d0c9b7e";
-
-/// The shared control plane, with a node and the definition of pools.
-pub(crate) fn plane() -> &'static ControlPlane {
-    static READY: OnceLock<()> = OnceLock::new();
-    let plane = ControlPlane::shared();
-    READY.get_or_init(|| {
-        Kwok::shared().node(plane, "large", 1000);
-        let crd = Command::new(env!("CARGO_BIN_EXE_podlayer")).arg("crd").output().unwrap();
-        plane.apply(&String::from_utf8(crd.stdout).unwrap());
-        wait_until(LONG, "pools to be served", || plane.kubectl(&["get", "agentpools"]).ok);
-    });
-    plane
-}
 
 /// A namespace with the Secret of the older provider's name and key.
 pub(crate) fn namespace(prefix: &str) -> String {

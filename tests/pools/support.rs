@@ -5,33 +5,17 @@
 use std::{
     path::PathBuf,
     process::{Child, Command, Stdio},
-    sync::OnceLock,
     time::Duration,
 };
 
 use serde_json::{Value, json};
 
-use crate::{
-    controlplane::{ControlPlane, free_port, http_get, wait_until},
-    kwok::Kwok,
-};
+use crate::controlplane::{ControlPlane, free_port, http_get, wait_until};
+
+pub(crate) use crate::kwok::plane_of_pools as plane;
 
 /// How long anything may take here: many times what it does on an idle machine.
 pub(crate) const LONG: Duration = Duration::from_secs(90);
-
-/// The shared control plane, with nodes, the definition of pools and the placeholders' PriorityClass.
-pub(crate) fn plane() -> &'static ControlPlane {
-    static READY: OnceLock<()> = OnceLock::new();
-    let plane = ControlPlane::shared();
-    READY.get_or_init(|| {
-        Kwok::shared().node(plane, "large", 1000);
-        let crd = Command::new(env!("CARGO_BIN_EXE_podlayer")).arg("crd").output().unwrap();
-        plane.apply(&String::from_utf8(crd.stdout).unwrap());
-        plane.apply(include_str!("../../manifests/pools/priority-class.yaml"));
-        wait_until(LONG, "pools to be served", || plane.kubectl(&["get", "agentpools"]).ok);
-    });
-    plane
-}
 
 /// A running controller; ended when dropped.
 pub(crate) struct Controller {

@@ -17,6 +17,20 @@ use serde_json::json;
 
 use crate::controlplane::{ControlPlane, free_port, wait_until};
 
+/// The shared control plane, with a large node, the definition of pools and the placeholders' PriorityClass.
+pub(crate) fn plane_of_pools() -> &'static ControlPlane {
+    static READY: OnceLock<()> = OnceLock::new();
+    let plane = ControlPlane::shared();
+    READY.get_or_init(|| {
+        Kwok::shared().node(plane, "large", 1000);
+        let crd = Command::new(env!("CARGO_BIN_EXE_podlayer")).arg("crd").output().unwrap();
+        plane.apply(&String::from_utf8(crd.stdout).unwrap());
+        plane.apply(include_str!("../../manifests/pools/priority-class.yaml"));
+        wait_until(Duration::from_secs(120), "pools to be served", || plane.kubectl(&["get", "agentpools"]).ok);
+    });
+    plane
+}
+
 /// A running kwok; ended when dropped, or with the control plane whose nodes it plays.
 pub(crate) struct Kwok {
     child: Child,

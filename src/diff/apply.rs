@@ -70,7 +70,7 @@ pub fn verify<'v>(
     after: &Value<'_>,
     pointer: &str,
 ) -> Result<(), VerifyError> {
-    let mut got = before.clone();
+    let mut got = before.borrowed();
     apply(&mut got, operations, pointer).map_err(VerifyError::Apply)?;
     if got == *after {
         return Ok(());

@@ -6,21 +6,10 @@
 
 use std::borrow::Cow;
 
-use super::{Map, Value, map::Entry};
+use super::{Map, Value, map::Entry, skip::value_end};
 
 /// How deep lists and objects may stand in each other here: above any pod, below what serde_json allows.
 const DEEPEST: usize = 64;
-
-/// The bytes that tell where a value ends: quotes and brackets.
-const COUNTS: [bool; 256] = {
-    let mut counts = [false; 256];
-    counts[b'"' as usize] = true;
-    counts[b'{' as usize] = true;
-    counts[b'}' as usize] = true;
-    counts[b'[' as usize] = true;
-    counts[b']' as usize] = true;
-    counts
-};
 
 /// A place in a JSON text. What reads on from there gives nothing where it gives up; then this reader is of no use any more.
 #[derive(Debug)]
@@ -94,31 +83,20 @@ impl<'a> Reader<'a> {
 
     /// Passes over a value that nobody wants. Nobody looks whether it is right either, but for what tells where it ends.
     pub(crate) fn skip(&mut self) -> Option<()> {
-        let bytes = self.text.as_bytes();
-        if !COUNTS[usize::from(self.token()?)] {
+        let first = self.token()?;
+        if !matches!(first, b'"' | b'{' | b'[') {
             // A number, or a word such as null.
             let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-            let length = bytes.get(self.at..)?.iter().take_while(|byte| is_part(byte)).count();
+            let length = self.text.as_bytes().get(self.at..)?.iter().take_while(|byte| is_part(byte)).count();
             self.at += length;
             return (length > 0).then_some(());
         }
-        let (mut at, mut open) = (self.at, 0usize);
-        loop {
-            match *bytes.get(at)? {
-                b'"' => at = string_end(bytes, at)?,
-                b'{' | b'[' => open += 1,
-                b'}' | b']' => open = open.checked_sub(1)?,
-                _ => {
-                    at += 1;
-                    continue;
-                }
-            }
-            at += 1;
-            if open == 0 {
-                self.at = at;
-                return Some(());
-            }
-        }
+        let bytes = self.text.as_bytes();
+        self.at = match first {
+            b'"' => string_end(bytes, self.at)? + 1,
+            _ => value_end(bytes, self.at)?,
+        };
+        Some(())
     }
 
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {

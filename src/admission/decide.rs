@@ -268,9 +268,8 @@ fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[provenance::S
     let room = MOST_ANNOTATIONS.saturating_sub(others);
     let stamped = names::APPLIED.len() + stamp.len() <= room;
     let room = room.saturating_sub(names::APPLIED.len() + stamp.len() + names::PROVENANCE.len());
-    let written = trail
-        .filter(|_| stamped)
-        .and_then(|trail| provenance::annotation(trail, policy.provenance.bytes().min(room)));
+    let written =
+        trail.filter(|_| stamped).and_then(|trail| provenance::annotation(trail, policy.provenance.bytes().min(room)));
     for (key, text) in [(names::APPLIED, stamped.then_some(stamp)), (names::PROVENANCE, written)] {
         match text {
             Some(text) => _ = annotations.insert(key, Value::from(text)),

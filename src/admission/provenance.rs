@@ -31,7 +31,8 @@ pub(super) fn trail<'t>(
         let meets = |what: &PutBack| path.starts_with(&what.path) || what.path.starts_with(path);
         put_back.iter().any(|(id, what)| *id == layer.id && !what.clamped && meets(what))
     };
-    let mut taken: AHashSet<Cow<'t, str>> = AHashSet::new();
+    let most = stack.iter().map(|layer| layer.assertions.len()).sum();
+    let mut taken: AHashSet<Cow<'t, str>> = AHashSet::with_capacity(most);
     let mut trail: Vec<Said<'t>> = Vec::with_capacity(stack.len());
     // From the last word to the first: so the first to come for a path has it.
     for layer in stack.iter().rev() {

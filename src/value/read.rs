@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use wide::u8x16;
+
 use super::{Map, Value, map::Entry, skip::value_end};
 
 /// How deep lists and objects may stand in each other here: above any pod, below what serde_json allows.
@@ -107,12 +109,16 @@ impl<'a> Reader<'a> {
     }
 
     fn object(&mut self) -> Option<Value<'a>> {
-        let start = self.entries.len();
+        let (start, mut keys) = (self.entries.len(), Keys::default());
         let mut more = self.opens(b'{', b'}')?;
         while more {
             let key = self.key()?;
             let value = self.value()?;
-            match self.entries[start..].iter_mut().find(|(known, _)| *known == key) {
+            let known = match keys.insert(&key) {
+                true => self.entries[start..].iter_mut().find(|(known, _)| *known == key),
+                false => None,
+            };
+            match known {
                 Some(known) => known.1 = value,
                 None => self.entries.push((key, value)),
             }
@@ -220,6 +226,21 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The keys of an object, roughly: one bit for all that are alike in length and last byte.
+#[derive(Default)]
+struct Keys(u64);
+
+impl Keys {
+    /// Puts a key in; says whether it may be there already.
+    fn insert(&mut self, key: &str) -> bool {
+        let last = key.as_bytes().last().copied().unwrap_or_default();
+        let bit = 1 << ((key.len() * 7 + usize::from(last)) % 64);
+        let was_there = self.0 & bit != 0;
+        self.0 |= bit;
+        was_there
+    }
+}
+
 /// Where the quote stands that closes the string which opens at `at`.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
@@ -239,10 +260,20 @@ fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
 pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
+    while let Some(sixteen) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let sixteen = u8x16::from(*sixteen);
+        let is = |byte| sixteen.simd_eq(u8x16::splat(byte));
+        let control = sixteen.min(u8x16::splat(b' ' - 1)).simd_eq(sixteen);
+        let found = (is(b'"') | is(b'\\') | control).to_bitmask();
+        if found != 0 {
+            return at + found.trailing_zeros() as usize;
+        }
+        at += 16;
+    }
     // Eight at a time: in each byte that is below `n` the highest bit gets set. A byte above one that is found may be
     // wrong, the lowest one never is.
     let below = |word: u64, n: u8| word.wrapping_sub(ONES * u64::from(n)) & !word & HIGH;
-    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+    if let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
         let word = u64::from_le_bytes(*eight);
         let quote = below(word ^ (ONES * u64::from(b'"')), 1);
         let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);

@@ -134,13 +134,12 @@ mod tests {
             let (mut depth, mut in_string, mut escaped, mut end) = (0, false, false, None);
             for (at, byte) in text.bytes().enumerate() {
                 match byte {
-                    _ if escaped => escaped = false,
-                    b'\\' => escaped = true,
-                    b'"' => in_string = !in_string,
+                    b'"' if !escaped => in_string = !in_string,
                     b'{' | b'[' if !in_string => depth += 1,
                     b'}' | b']' if !in_string => depth -= 1,
                     _ => {}
                 }
+                escaped = byte == b'\\' && !escaped;
                 if depth == 0 {
                     end = Some(at + 1);
                     break;

@@ -39,7 +39,10 @@ impl<'a> Reader<'a> {
     /// Reads a value.
     pub(crate) fn value(&mut self) -> Option<Value<'a>> {
         match self.token()? {
-            b'"' => self.string().map(Value::String),
+            b'"' => Some(Value::String(match self.plain() {
+                Some(text) => Cow::Borrowed(text),
+                None => self.escaped()?,
+            })),
             b'{' => self.deeper(Self::object),
             b'[' => self.deeper(Self::list),
             b't' => self.word("true").map(|()| Value::Bool(true)),
@@ -62,7 +65,13 @@ impl<'a> Reader<'a> {
 
     /// Reads a text.
     pub(crate) fn text(&mut self) -> Option<Cow<'a, str>> {
-        if self.token()? == b'"' { self.string() } else { None }
+        if self.token()? != b'"' {
+            return None;
+        }
+        Some(match self.plain() {
+            Some(text) => Cow::Borrowed(text),
+            None => self.escaped()?,
+        })
     }
 
     /// Reads `true` or `false`.
@@ -113,14 +122,11 @@ impl<'a> Reader<'a> {
         let mut more = self.opens(b'{', b'}')?;
         while more {
             let key = self.key()?;
-            let value = self.value()?;
-            let known = match keys.insert(&key) {
-                true => self.entries[start..].iter_mut().find(|(known, _)| *known == key),
-                false => None,
-            };
+            let is_known = |(known, _): &Entry<'a>| *known == key;
+            let known = if keys.insert(&key) { self.entries[start..].iter().position(is_known) } else { None };
             match known {
-                Some(known) => known.1 = value,
-                None => self.entries.push((key, value)),
+                Some(at) => self.entries[start + at].1 = self.value()?,
+                None => self.entry(key)?,
             }
             if self.entries.len() - start > Map::INDEXED {
                 let mut map = Map::of(self.entries.split_off(start));
@@ -133,6 +139,20 @@ impl<'a> Reader<'a> {
             more = self.more(b'}')?;
         }
         Some(Value::Object(Map::of(self.entries.split_off(start))))
+    }
+
+    /// Reads what stands under a key. A text goes straight to its place: most values are texts, and to hand one on through
+    /// two pairs of hands costs as much as to read it.
+    fn entry(&mut self, key: Cow<'a, str>) -> Option<()> {
+        if self.token()? == b'"'
+            && let Some(text) = self.plain()
+        {
+            self.entries.push((key, Value::String(Cow::Borrowed(text))));
+        } else {
+            let value = self.value()?;
+            self.entries.push((key, value));
+        }
+        Some(())
     }
 
     fn list(&mut self) -> Option<Value<'a>> {
@@ -189,14 +209,20 @@ impl<'a> Reader<'a> {
         Some(key)
     }
 
-    /// Reads the string that starts here.
-    fn string(&mut self) -> Option<Cow<'a, str>> {
-        let start = self.at;
-        let end = plain_end(self.text.as_bytes(), start + 1);
-        if self.text.as_bytes().get(end) == Some(&b'"') {
-            self.at = end + 1;
-            return self.text.get(start + 1..end).map(Cow::Borrowed);
+    /// Reads the string that starts here, if it stands there as it is.
+    fn plain(&mut self) -> Option<&'a str> {
+        let start = self.at + 1;
+        let end = plain_end(self.text.as_bytes(), start);
+        if self.text.as_bytes().get(end) != Some(&b'"') {
+            return None;
         }
+        self.at = end + 1;
+        self.text.get(start..end)
+    }
+
+    /// Reads the string that starts here, which has an escape in it or is wrong.
+    fn escaped(&mut self) -> Option<Cow<'a, str>> {
+        let start = self.at;
         self.at = string_end(self.text.as_bytes(), start)? + 1;
         serde_json::from_str(self.text.get(start..self.at)?).ok().map(Cow::Owned)
     }

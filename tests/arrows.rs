@@ -46,6 +46,7 @@ const PURE_CRATES: &[&str] = &[
     "base64",
     // Cron expressions and the arithmetic of time zones; the time itself is handed in.
     "croner",
+    "itoa",
     "jiff",
     "json_patch",
     "libyaml_safer",
@@ -55,6 +56,7 @@ const PURE_CRATES: &[&str] = &[
     "sha2",
     "std",
     "thiserror",
+    "wide",
 ];
 
 /// The folders of the pure part.

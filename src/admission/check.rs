@@ -95,7 +95,9 @@ fn amounts(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>
     let part = |key: &str| container.get("resources").and_then(|all| all.get(key)).and_then(Value::as_object);
     for key in ["requests", "limits"] {
         for (resource, amount) in part(key).into_iter().flat_map(|amounts| amounts.iter()) {
-            if Quantity::of(amount).is_ok_and(|amount| amount.is_negative()) {
+            // Read only where it may be: reading is dear, and nearly none is.
+            let has_sign = amount.scalar_text().is_some_and(|text| text.contains('-'));
+            if has_sign && Quantity::of(amount).is_ok_and(|amount| amount.is_negative()) {
                 let path = field(&field(&field(&base(), "resources"), key), resource);
                 let what = "is below zero: write an amount such as 500m, 2 or 1Gi".into();
                 out.push(Broken { path: path.clone(), what, parts: vec![path] });
@@ -104,7 +106,7 @@ fn amounts(base: &dyn Fn() -> Path, container: &Value<'_>, out: &mut Vec<Broken>
     }
     let (Some(requests), Some(limits)) = (part("requests"), part("limits")) else { return };
     for (resource, request) in requests.iter() {
-        let Some(limit) = limits.get(resource) else { continue };
+        let Some(limit) = limits.get(resource).filter(|limit| *limit != request) else { continue };
         let (Ok(wanted), Ok(most)) = (Quantity::of(request), Quantity::of(limit)) else { continue };
         if wanted > most {
             let at = |key: &str| field(&field(&field(&base(), "resources"), key), resource);

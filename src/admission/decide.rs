@@ -180,7 +180,7 @@ fn read_step(pod: &Pod<'_>, namespace: &str, snapshot: &Snapshot) -> (Option<Lay
 }
 
 /// Stamps the result and writes down what changed.
-fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decision {
+fn conclude<'a>(pod: &'a Pod<'_>, evaluation: Evaluation<'a>, policy: &Policy) -> Decision {
     let Evaluation { settled, mut skipped, mut warnings, denial, unknown_class, preset, rules } = evaluation;
     let audit = policy.mode == Mode::Audit;
     if let Some(denial) = denial {
@@ -194,11 +194,11 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
         .then(|| default_container::image(settled.pod.get("spec")).map(str::to_owned))
         .flatten();
     let stamp = Stamp::of(&settled.stack, rules, skipped.clone(), policy, audit);
-    let mut after = if audit { pod.value.clone() } else { settled.pod };
+    let mut after = if audit { pod.value.borrowed() } else { settled.pod };
     let provenance = match policy.provenance {
         Provenance::Off => None,
         _ if audit => None,
-        _ => Some(provenance::entries(&settled.stack, &after, preset, &settled.put_back)),
+        _ => Some(provenance::trail(&settled.stack, &after, preset, &settled.put_back)),
     };
     if !write_stamp(&mut after, &stamp, provenance.as_deref(), policy) {
         warnings.push(warning("the pod's annotations leave no room for the stamp"));
@@ -228,7 +228,7 @@ fn conclude(pod: &Pod<'_>, evaluation: Evaluation<'_>, policy: &Policy) -> Decis
 
 /// A stamp that says podlayer failed, and nothing else: for a pod on which something went wrong that never should.
 pub(super) fn only_stamped(pod: &Pod<'_>) -> Decision {
-    let mut after = pod.value.clone();
+    let mut after = pod.value.borrowed();
     write_stamp(&mut after, &Stamp::of_fault(), None, &Policy::default());
     let mut decision = Decision::untouched();
     if let Ok(operations) = difference(pod, &after) {
@@ -248,7 +248,7 @@ fn difference<'v>(pod: &'v Pod<'_>, after: &'v Value<'_>) -> Result<Vec<Operatio
 
 /// Writes stamp and provenance over whatever the pod brought under their keys; the provenance gives way, and failing
 /// that the stamp, where the pod's annotations leave no room. Says whether the stamp is there.
-fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[provenance::Entry<'_>]>, policy: &Policy) -> bool {
+fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[provenance::Said<'_>]>, policy: &Policy) -> bool {
     let Some(map) = pod.as_object_mut() else { return false };
     if map.get("metadata").and_then(Value::as_object).is_none() {
         map.insert("metadata", Value::Object(Map::new()));
@@ -268,9 +268,8 @@ fn write_stamp(pod: &mut Value<'_>, stamp: &Stamp, trail: Option<&[provenance::E
     let room = MOST_ANNOTATIONS.saturating_sub(others);
     let stamped = names::APPLIED.len() + stamp.len() <= room;
     let room = room.saturating_sub(names::APPLIED.len() + stamp.len() + names::PROVENANCE.len());
-    let written = trail
-        .filter(|_| stamped)
-        .and_then(|entries| provenance::annotation(entries, policy.provenance.bytes().min(room)));
+    let written =
+        trail.filter(|_| stamped).and_then(|trail| provenance::annotation(trail, policy.provenance.bytes().min(room)));
     for (key, text) in [(names::APPLIED, stamped.then_some(stamp)), (names::PROVENANCE, written)] {
         match text {
             Some(text) => _ = annotations.insert(key, Value::from(text)),

@@ -34,7 +34,7 @@ pub(super) fn mutate(text: &str, namespace: &str, snapshot: &Snapshot, policy: &
         let text = format!("{} has no image: set annotation {}", names::DEFAULT_CONTAINER, names::IMAGE);
         return Decision::denied(Denial::invalid(&[Fault::plain(text)]));
     };
-    let mut after = pod.value.clone();
+    let mut after = pod.value.borrowed();
     let facts = pod.facts(namespace);
     default_container::add(&mut after, &facts, Some(&image));
     let mut operations = Vec::new();

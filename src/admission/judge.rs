@@ -95,14 +95,14 @@ impl From<&Complaint> for Fault {
 
 /// Puts the layers on a pod and judges the outcome. `unread` is what is wrong with a step patch that can't be read.
 pub(super) fn evaluate<'a>(
-    pod: &Pod<'a>,
+    pod: &'a Pod<'_>,
     namespace: &'a str,
     snapshot: &'a Snapshot,
     policy: &Policy,
     step: Option<&'a Layer>,
     unread: Vec<Complaint>,
 ) -> Evaluation<'a> {
-    let mut start = pod.value.clone();
+    let mut start = pod.value.borrowed();
     let bare = default_container::is_wanted(start.get("spec"));
     if bare {
         default_container::add(&mut start, &pod.facts(namespace), policy.default_image.as_deref());

@@ -11,20 +11,17 @@ use crate::{
 
 /// What the pod of a Job had of these before any layer.
 pub(super) struct OfJob<'a> {
-    restart_policy: Option<Value<'a>>,
+    restart_policy: Option<&'a Value<'a>>,
     /// By list, the completion index variable of each container that has one.
-    indexed: [(&'static str, HashMap<String, Value<'a>>); 2],
+    indexed: [(&'static str, HashMap<&'a str, &'a Value<'a>>); 2],
 }
 
 impl<'a> OfJob<'a> {
-    pub(super) fn of(original: &Value<'a>) -> Self {
+    pub(super) fn of(original: &'a Value<'_>) -> Self {
         let spec = original.get("spec");
-        let indexed = |list: &'static str| {
-            let found = completion_index(spec, list).into_iter();
-            (list, found.map(|(name, env)| (name.to_owned(), env.clone())).collect())
-        };
+        let indexed = |list| (list, completion_index(spec, list));
         Self {
-            restart_policy: spec.and_then(|spec| spec.get("restartPolicy")).cloned(),
+            restart_policy: spec.and_then(|spec| spec.get("restartPolicy")),
             indexed: [indexed("containers"), indexed("initContainers")],
         }
     }
@@ -36,7 +33,7 @@ impl<'a> OfJob<'a> {
     pub(super) fn check(&self, pod: &Value<'_>) -> Result<(), Cause> {
         let after = pod.get("spec");
         let policy = after.and_then(|spec| spec.get("restartPolicy"));
-        if self.restart_policy.as_ref().map(Value::scalar_text) != policy.map(Value::scalar_text) {
+        if self.restart_policy.map(Value::scalar_text) != policy.map(Value::scalar_text) {
             let mut path = Path::field("spec");
             path.push(Segment::Field("restartPolicy".into()));
             return Err(Cause::Protected { path, why: "it is the Job's, whose controller relies on it" });
@@ -45,7 +42,7 @@ impl<'a> OfJob<'a> {
             let now = completion_index(after, list);
             let still_there: HashSet<&str> = targets::names(after.and_then(|spec| spec.get(list))).collect();
             for (name, env) in indexed {
-                if still_there.contains(name.as_str()) && now.get(name.as_str()) != Some(&env) {
+                if still_there.contains(name) && now.get(name) != Some(env) {
                     let item = |key: &str, value: &str| Segment::Item { key: key.into(), value: value.into() };
                     let mut path = Path::field("spec");
                     path.push(Segment::Field((*list).into()));

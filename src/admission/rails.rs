@@ -32,7 +32,7 @@ pub(super) struct Rails<'a> {
     privileged: PrivilegedFrom,
     preset: &'static Preset,
     /// The spec as it was sent.
-    original: Option<Value<'a>>,
+    original: Option<&'a Value<'a>>,
 }
 
 /// What was put back or clamped of a layer's work.
@@ -52,7 +52,7 @@ impl<'a> Rails<'a> {
         policy: &Policy,
         facts: &Facts<'_>,
         preset: &'static Preset,
-        spec: Option<&Value<'a>>,
+        spec: Option<&'a Value<'_>>,
     ) -> Self {
         let set = snapshot.rules(facts);
         let rules: &Rules = set.and_then(|set| set.rules.as_ref()).unwrap_or(&BUILT_IN);
@@ -62,7 +62,7 @@ impl<'a> Rails<'a> {
             trusted: policy.trusted_layer_namespaces.iter().any(|namespace| namespace == facts.namespace),
             privileged: rules.privileged_from.unwrap_or(policy.privileged),
             preset,
-            original: spec.cloned(),
+            original: spec,
         }
     }
 
@@ -78,7 +78,7 @@ impl<'a> Rails<'a> {
     /// The containers that the pod brought itself.
     fn native(&self) -> HashSet<(ContainerList, String)> {
         let names = |list: ContainerList| {
-            let names = list.of(self.original.as_ref()).iter().filter_map(|container| container.get("name")?.as_str());
+            let names = list.of(self.original).iter().filter_map(|container| container.get("name")?.as_str());
             names.map(move |name| (list, name.to_owned()))
         };
         ContainerList::ALL.into_iter().flat_map(names).collect()

@@ -12,24 +12,24 @@ use crate::{
 /// What a pod had of its CI system before any layer.
 pub(super) struct System<'a> {
     protected: &'static Protected,
-    spec: Vec<Option<Value<'a>>>,
+    spec: Vec<Option<&'a Value<'a>>>,
     containers: Vec<Own<'a>>,
     /// Where each stands there, by its list and name.
-    places: [HashMap<String, usize>; 2],
+    places: [HashMap<&'a str, usize>; 2],
 }
 
 /// A container of the CI system.
 struct Own<'a> {
     list: ContainerList,
-    name: String,
+    name: &'a str,
     /// In the order of [`Protected::fields`].
-    fields: Vec<Option<Value<'a>>>,
-    env: Vec<Value<'a>>,
+    fields: Vec<Option<&'a Value<'a>>>,
+    env: Vec<&'a Value<'a>>,
 }
 
 impl<'a> System<'a> {
     /// What the preset says of this pod; nothing for a preset that protects nothing.
-    pub(super) fn of(preset: &'static Preset, original: &Value<'a>) -> Option<Self> {
+    pub(super) fn of(preset: &'static Preset, original: &'a Value<'_>) -> Option<Self> {
         let protected = &preset.protected;
         let spec = original.get("spec");
         if protected.is_empty() {
@@ -38,16 +38,16 @@ impl<'a> System<'a> {
         let containers: Vec<Own<'a>> = found(protected, spec)
             .map(|(list, name, container)| Own {
                 list,
-                name: name.to_owned(),
-                fields: protected.fields.iter().map(|field| container.get(field).cloned()).collect(),
-                env: variables(protected, container).cloned().collect(),
+                name,
+                fields: protected.fields.iter().map(|field| container.get(field)).collect(),
+                env: variables(protected, container).collect(),
             })
             .collect();
         let mut places = [HashMap::new(), HashMap::new()];
         for (at, own) in containers.iter().enumerate() {
-            places[own.list as usize].insert(own.name.clone(), at);
+            places[own.list as usize].insert(own.name, at);
         }
-        let spec = protected.spec.iter().map(|field| spec.and_then(|spec| spec.get(field)).cloned()).collect();
+        let spec = protected.spec.iter().map(|field| spec.and_then(|spec| spec.get(field))).collect();
         Some(Self { protected, spec, containers, places })
     }
 
@@ -68,7 +68,7 @@ impl<'a> System<'a> {
         };
         let spec = pod.get("spec");
         for (name, before) in self.protected.spec.iter().zip(&self.spec) {
-            if spec.and_then(|spec| spec.get(name)) != before.as_ref() {
+            if spec.and_then(|spec| spec.get(name)) != *before {
                 return fault(vec![field(name)]);
             }
         }
@@ -79,19 +79,17 @@ impl<'a> System<'a> {
             };
             seen[at] = true;
             let own = &self.containers[at];
-            let mut path = container(list, name);
+            let inside = |key: &str| container(list, name).into_iter().chain([field(key)]).collect();
             let fields = self.protected.fields.iter().zip(&own.fields);
-            if let Some((changed, _)) = fields.into_iter().find(|(key, before)| now.get(key) != before.as_ref()) {
-                path.push(field(changed));
-                return fault(path);
+            if let Some((changed, _)) = fields.into_iter().find(|(key, before)| now.get(key) != **before) {
+                return fault(inside(changed));
             }
-            if !variables(self.protected, now).eq(&own.env) {
-                path.push(field("env"));
-                return fault(path);
+            if !variables(self.protected, now).eq(own.env.iter().copied()) {
+                return fault(inside("env"));
             }
         }
         match self.containers.iter().zip(seen).find(|(_, seen)| !seen) {
-            Some((own, _)) => fault(container(own.list, &own.name)),
+            Some((own, _)) => fault(container(own.list, own.name)),
             None => Ok(()),
         }
     }

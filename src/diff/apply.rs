@@ -38,23 +38,23 @@ pub enum VerifyError {
 /// # Errors
 /// [`ApplyError`] for the first operation that doesn't apply; those before it are applied.
 pub fn apply<'a>(target: &mut Value<'a>, operations: &[Operation<'a>], pointer: &str) -> Result<(), ApplyError> {
-    // What follows on each other mostly has one parent, which is looked for once.
-    let are_siblings = |a: &Operation<'_>, b: &Operation<'_>| {
-        a.path != pointer && b.path != pointer && parent(&a.path) == parent(&b.path)
-    };
-    for siblings in operations.chunk_by(are_siblings) {
-        let fail =
-            |operation: &Operation<'_>, fault| ApplyError { op: operation.op, path: operation.path.clone(), fault };
-        let Some(first) = siblings.first() else { continue };
+    let fail = |operation: &Operation<'_>, fault| ApplyError { op: operation.op, path: operation.path.clone(), fault };
+    let mut rest = operations;
+    while let Some(first) = rest.first() {
         let inside = first.path.strip_prefix(pointer).ok_or_else(|| fail(first, OUTSIDE))?;
         if inside.is_empty() {
             whole(target, first).map_err(|fault| fail(first, fault))?;
+            rest = &rest[1..];
             continue;
         }
-        let (parents, _) = inside.rsplit_once('/').ok_or_else(|| fail(first, OUTSIDE))?;
-        let parent = find(target, parents).map_err(|fault| fail(first, fault))?;
-        for operation in siblings {
-            one(parent, operation).map_err(|fault| fail(operation, fault))?;
+        let last = inside.bytes().rposition(|byte| byte == b'/').ok_or_else(|| fail(first, OUTSIDE))?;
+        // What follows on each other mostly has one parent, which is looked for once.
+        let parents = &first.path[..=pointer.len() + last];
+        let parent = find(target, &inside[..last]).map_err(|fault| fail(first, fault))?;
+        while let Some(operation) = rest.first() {
+            let Some(step) = step(&operation.path, parents) else { break };
+            one(parent, operation, step).map_err(|fault| fail(operation, fault))?;
+            rest = &rest[1..];
         }
     }
     Ok(())
@@ -70,7 +70,7 @@ pub fn verify<'v>(
     after: &Value<'_>,
     pointer: &str,
 ) -> Result<(), VerifyError> {
-    let mut got = before.clone();
+    let mut got = before.borrowed();
     apply(&mut got, operations, pointer).map_err(VerifyError::Apply)?;
     if got == *after {
         return Ok(());
@@ -81,8 +81,9 @@ pub fn verify<'v>(
     Err(VerifyError::Differs { path })
 }
 
-fn parent(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+/// The last step of a path, where all before it is `parents`.
+fn step<'p>(path: &'p str, parents: &str) -> Option<&'p str> {
+    path.strip_prefix(parents).filter(|step| !step.bytes().any(|byte| byte == b'/'))
 }
 
 /// Does what is to be done with the whole.
@@ -96,10 +97,9 @@ fn whole<'a>(target: &mut Value<'a>, operation: &Operation<'a>) -> Result<(), &'
     }
 }
 
-/// Does what is to be done in the object or list that its path is in.
-fn one<'a>(parent: &mut Value<'a>, operation: &Operation<'a>) -> Result<(), &'static str> {
+/// Does what is to be done in the object or list that its path is in; `last` is the path's last step.
+fn one<'a>(parent: &mut Value<'a>, operation: &Operation<'a>, last: &str) -> Result<(), &'static str> {
     let value = || operation.value.clone().ok_or(NO_VALUE);
-    let last = operation.path.rsplit('/').next().unwrap_or_default();
     match (parent, operation.op) {
         (Value::Object(map), Op::Add) => {
             map.insert(unescape(last).into_owned(), value()?);

@@ -1,4 +1,4 @@
-use std::fmt::{self, Write};
+use std::fmt;
 
 use crate::value::{Value, write_json, write_json_text};
 
@@ -102,19 +102,17 @@ impl Pointer<'_> {
             Self::Key(up, key) => {
                 up.write(text);
                 text.push('/');
-                let mut rest = *key;
-                while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'~' | b'/')) {
-                    text.push_str(&rest[..at]);
-                    text.push_str(if rest[at..].starts_with('~') { "~0" } else { "~1" });
-                    rest = &rest[at + 1..];
+                let start = text.len();
+                text.push_str(key);
+                if key.bytes().any(|byte| matches!(byte, b'~' | b'/')) {
+                    text.truncate(start);
+                    text.push_str(&key.replace('~', "~0").replace('/', "~1"));
                 }
-                text.push_str(rest);
             }
             Self::Index(up, index) => {
                 up.write(text);
                 text.push('/');
-                // INVARIANT: a String takes all that is written.
-                let _ = write!(text, "{index}");
+                text.push_str(itoa::Buffer::new().format(*index));
             }
         }
     }

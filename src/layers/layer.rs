@@ -5,10 +5,7 @@ use super::{
     patterns::Pattern,
     trail::{self, Assertion},
 };
-use crate::{
-    schema::POD,
-    value::{Document, Path, Segment, Value},
-};
+use crate::value::{Document, Path, Segment, Value};
 
 /// One layer, ready to apply.
 #[derive(Clone, Debug)]
@@ -74,8 +71,7 @@ pub struct LayerId {
 impl Layer {
     /// For each of its assertions, in their order, whether a pod bears it out.
     pub fn borne_out(&self, pod: &Value<'_>) -> Vec<bool> {
-        let (spec, metadata) = (pod.get("spec"), pod.get("metadata"));
-        trail::borne_out(&self.patch.value, POD.pod_spec(), &self.metadata, &self.options, spec, metadata)
+        trail::borne_out(self, pod)
     }
 
     /// The list items that it takes away.

@@ -213,6 +213,9 @@ fn items<'d>(document: &'d Document, field: &str) -> Option<(&'d [Value<'static>
 }
 
 impl Pattern {
+    /// How many steps of a path lead to the container: `spec`, the list, the item.
+    pub(super) const OUTSIDE: usize = 3;
+
     fn of(list: ContainerList, name: String, target: Target, item: Document) -> Self {
         let marks = |at: Position, children: Vec<Marks>| Marks { at, key: None, children };
         let at = item.marks.at;
@@ -257,7 +260,7 @@ impl Pattern {
 
     /// The path in the item of what stands at a path of the pod.
     pub fn inner(path: &Path) -> Path {
-        path.without_first(3)
+        path.without_first(Self::OUTSIDE)
     }
 
     fn cause(&self, preset: &Preset, spec: Option<&Value<'_>>) -> Cause {
@@ -352,13 +355,12 @@ pub fn expanded<'a>(layer: &'a Layer, spec: Option<&Value<'_>>, preset: &Preset)
     for pattern in &layer.patterns {
         for container in pattern.containers(spec, preset) {
             let Some(name) = container.get("name").and_then(Value::as_str) else { continue };
-            let item = &pattern.item.value;
-            let borne = trail::borne_out_of_container(item, pattern.list, &layer.options, container);
+            let borne = trail::borne_out_of_container(pattern, &layer.options, container);
             for (assertion, borne) in pattern.assertions.iter().zip(borne) {
                 let mut path = Path::field("spec");
                 path.push(Segment::Field(pattern.list.as_str().to_owned()));
                 path.push(Segment::Item { key: "name".into(), value: name.to_owned() });
-                assertion.path.segments().iter().skip(3).for_each(|segment| path.push(segment.clone()));
+                assertion.path.segments().iter().skip(Pattern::OUTSIDE).for_each(|segment| path.push(segment.clone()));
                 out.push(Expanded { pattern, assertion, path, borne });
             }
         }

@@ -48,10 +48,10 @@ pub(super) fn places(live: &[Value<'_>], patch: &[Value<'_>], key: &str) -> Opti
 fn plain_name<'v>(item: &'v Value<'_>, key: &str) -> Option<&'v str> {
     let mut name = None;
     for (field, value) in item.as_object()?.iter() {
-        if field.starts_with('$') {
+        if field.as_bytes().first() == Some(&b'$') {
             return None;
         }
-        if field == key {
+        if name.is_none() && field == key {
             name = value.as_str();
         }
     }
@@ -100,11 +100,15 @@ impl Merge<'_> {
                     items.push(mem::take(&mut live[other]));
                 }
             }
-            next = next.max(at);
+            next = next.max(at + 1);
             items.push(mem::take(&mut live[at]));
         }
-        let rest = live.into_iter().enumerate().skip(next);
-        items.extend(rest.filter(|(at, _)| !is_named[*at]).map(|(_, item)| item));
+        let mut left = is_named[next..].iter();
+        let mut rest = live.split_off(next);
+        if !in_order {
+            rest.retain(|_| left.next() == Some(&false));
+        }
+        items.append(&mut rest);
         Ok(items)
     }
 }

@@ -71,9 +71,11 @@ impl Quantity {
         }
         quantity.trim();
         quantity.round_up();
-        let largest = Self::whole(i64::MAX);
-        if matches!(suffix, Suffix::Binary(_)) && quantity.magnitude(&largest) == Ordering::Greater {
-            quantity = Self { negative, ..largest };
+        if matches!(suffix, Suffix::Binary(_)) {
+            let largest = Self::whole(i64::MAX);
+            if quantity.magnitude(&largest) == Ordering::Greater {
+                quantity = Self { negative, ..largest };
+            }
         }
         Some(quantity)
     }

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, ptr, slice, sync::Arc, vec};
+use std::{borrow::Cow, mem, ptr, slice, vec};
 
 use ahash::AHashMap;
 
@@ -6,24 +6,33 @@ use super::Value;
 
 /// An object: keys in the order they came, each once.
 ///
-/// A copy shares its entries with the original until one of the two is changed, and then only that level is copied.
-/// So a pod is copied in no time, what no layer touches stays shared, and shared parts are equal at a glance.
+/// One that is [`borrowed`](Self::borrowed) shares its entries with the original until it is changed, and then only that
+/// level is copied. So a pod is copied in no time and nobody counts who shares what, what no layer touches stays shared,
+/// and shared parts are equal at a glance. A clone copies all that isn't borrowed.
 ///
 /// Small objects are searched from the front, which is the fastest for the few keys that pods have. From 32 keys on
 /// an index joins, so that no input makes work grow with the square of its size.
-#[derive(Clone, Debug, Default)]
-pub struct Map<'a> {
-    /// Nothing for an object without keys.
-    own: Option<Arc<Entries<'a>>>,
-    /// Where these are another's, such as a layer's: many threads read those, so nobody counts who shares them.
-    lent: Option<&'a Entries<'a>>,
+#[derive(Clone, Debug)]
+pub struct Map<'a>(Held<'a>);
+
+#[derive(Clone, Debug)]
+enum Held<'a> {
+    Own(Entries<'a>),
+    /// Another's, such as a layer's.
+    Lent(&'a Entries<'a>),
 }
 
-#[derive(Clone, Debug, Default)]
-struct Entries<'a> {
+#[derive(Clone, Debug)]
+enum Entries<'a> {
+    Few(Vec<Entry<'a>>),
+    /// Boxed, since nearly no object is so large.
+    Many(Box<Indexed<'a>>),
+}
+
+#[derive(Clone, Debug)]
+struct Indexed<'a> {
     list: Vec<Entry<'a>>,
-    /// Boxed, since nearly no object has one.
-    index: Option<Box<AHashMap<Cow<'a, str>, usize>>>,
+    index: AHashMap<Cow<'a, str>, usize>,
 }
 
 pub(super) type Entry<'a> = (Cow<'a, str>, Value<'a>);
@@ -34,28 +43,35 @@ impl<'a> Map<'a> {
 
     /// An object without keys.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_capacity(0)
     }
 
     /// An object without keys that has room for some.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { own: Some(Arc::new(Entries { list: Vec::with_capacity(capacity), index: None })), lent: None }
+        Self(Held::Own(Entries::Few(Vec::with_capacity(capacity))))
     }
 
-    fn held(&self) -> Option<&Entries<'a>> {
-        self.own.as_deref().or(self.lent)
+    fn held(&self) -> &Entries<'a> {
+        match &self.0 {
+            Held::Own(entries) => entries,
+            Held::Lent(entries) => entries,
+        }
     }
 
     fn entries(&self) -> &[Entry<'a>] {
-        self.held().map_or(&[], |entries| &entries.list)
+        self.held().list()
     }
 
     /// The entries to change: from here on they are this object's alone.
     fn own(&mut self) -> &mut Entries<'a> {
-        if let Some(lent) = self.lent.take() {
-            self.own = Some(Arc::new(Entries::of(lent.list.iter().map(lend).collect())));
+        if let Held::Lent(lent) = self.0 {
+            self.0 = Held::Own(Entries::of(lent.list().iter().map(lend).collect()));
         }
-        Arc::make_mut(self.own.get_or_insert_default())
+        match &mut self.0 {
+            Held::Own(entries) => entries,
+            // INVARIANT: what was lent was made this object's own just above.
+            Held::Lent(_) => unreachable!("no longer lent"),
+        }
     }
 
     /// How many keys there are.
@@ -68,21 +84,17 @@ impl<'a> Map<'a> {
         self.entries().is_empty()
     }
 
-    /// Whether both are copies of one object that nobody has changed since. Equal objects need not be.
+    /// Whether one is a borrowed copy of the other, or both of one, that nobody has changed since. Equal objects need not
+    /// be.
     pub fn is_same(&self, other: &Self) -> bool {
-        match (self.held(), other.held()) {
-            (Some(a), Some(b)) => ptr::eq(a, b),
-            (None, None) => true,
-            _ => false,
-        }
+        ptr::eq(self.entries(), other.entries())
     }
 
     /// Where a key stands, counted from 0 in the order of [`Map::iter`].
     pub fn position(&self, key: &str) -> Option<usize> {
-        let entries = self.held()?;
-        match &entries.index {
-            Some(index) => index.get(key).copied(),
-            None => entries.list.iter().position(|(known, _)| **known == *key),
+        match self.held() {
+            Entries::Few(list) => list.iter().position(|(known, _)| **known == *key),
+            Entries::Many(many) => many.index.get(key).copied(),
         }
     }
 
@@ -95,7 +107,7 @@ impl<'a> Map<'a> {
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value<'a>> {
         // Looked for first, so that what is not there is no reason to copy.
         let at = self.position(key)?;
-        Some(&mut self.own().list[at].1)
+        Some(&mut self.own().list_mut()[at].1)
     }
 
     /// Whether there is such a key.
@@ -109,14 +121,19 @@ impl<'a> Map<'a> {
         let known = self.position(&key);
         let entries = self.own();
         if let Some(at) = known {
-            return Some(std::mem::replace(&mut entries.list[at].1, value));
+            return Some(mem::replace(&mut entries.list_mut()[at].1, value));
         }
-        if let Some(index) = &mut entries.index {
-            index.insert(key.clone(), entries.list.len());
-        }
-        entries.list.push((key, value));
-        if entries.index.is_none() && entries.list.len() > Self::INDEXED {
-            entries.reindex();
+        match entries {
+            Entries::Few(list) => {
+                list.push((key, value));
+                if list.len() > Self::INDEXED {
+                    *entries = Entries::of(mem::take(list));
+                }
+            }
+            Entries::Many(many) => {
+                many.index.insert(key.clone(), many.list.len());
+                many.list.push((key, value));
+            }
         }
         None
     }
@@ -124,16 +141,17 @@ impl<'a> Map<'a> {
     /// Takes a key out. The order of the others stays, but for large objects, whose last key moves into the gap.
     pub fn remove(&mut self, key: &str) -> Option<Value<'a>> {
         let at = self.position(key)?;
-        let entries = self.own();
-        let Some(index) = &mut entries.index else {
-            return Some(entries.list.remove(at).1);
-        };
-        index.remove(key);
-        let (_, value) = entries.list.swap_remove(at);
-        if let Some((moved, _)) = entries.list.get(at) {
-            index.insert(moved.clone(), at);
+        match self.own() {
+            Entries::Few(list) => Some(list.remove(at).1),
+            Entries::Many(many) => {
+                many.index.remove(key);
+                let (_, value) = many.list.swap_remove(at);
+                if let Some((moved, _)) = many.list.get(at) {
+                    many.index.insert(moved.clone(), at);
+                }
+                Some(value)
+            }
         }
-        Some(value)
     }
 
     /// Keeps the entries for which `keep` says so.
@@ -142,10 +160,11 @@ impl<'a> Map<'a> {
             return;
         }
         let entries = self.own();
-        let before = entries.list.len();
-        entries.list.retain_mut(|(key, value)| keep(key, value));
-        if entries.index.is_some() && entries.list.len() != before {
-            entries.reindex();
+        let list = entries.list_mut();
+        let before = list.len();
+        list.retain_mut(|(key, value)| keep(key, value));
+        if list.len() != before && before > Self::INDEXED {
+            *entries = Entries::of(mem::take(list));
         }
     }
 
@@ -159,9 +178,9 @@ impl<'a> Map<'a> {
         self.entries().iter().map(|(key, _)| key.as_ref())
     }
 
-    /// A copy that borrows all that it has from `self`, in no time and without counting who shares it.
+    /// A copy that borrows all that it has from `self`, in no time.
     pub fn borrowed<'b>(&'b self) -> Map<'b> {
-        Map { own: None, lent: self.held() }
+        Map(Held::Lent(self.held()))
     }
 
     /// A copy that owns every string.
@@ -172,22 +191,37 @@ impl<'a> Map<'a> {
 
     /// INVARIANT for callers: no key twice.
     pub(super) fn of(list: Vec<Entry<'a>>) -> Self {
-        let own = if list.is_empty() { None } else { Some(Arc::new(Entries::of(list))) };
-        Self { own, lent: None }
+        Self(Held::Own(Entries::of(list)))
     }
 }
 
 impl<'a> Entries<'a> {
     fn of(list: Vec<Entry<'a>>) -> Self {
-        let mut entries = Self { list, index: None };
-        if entries.list.len() > Map::INDEXED {
-            entries.reindex();
+        if list.len() <= Map::INDEXED {
+            return Self::Few(list);
         }
-        entries
+        let index = list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
+        Self::Many(Box::new(Indexed { list, index }))
     }
 
-    fn reindex(&mut self) {
-        self.index = Some(Box::new(self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect()));
+    fn list(&self) -> &[Entry<'a>] {
+        match self {
+            Self::Few(list) => list,
+            Self::Many(many) => &many.list,
+        }
+    }
+
+    fn list_mut(&mut self) -> &mut Vec<Entry<'a>> {
+        match self {
+            Self::Few(list) => list,
+            Self::Many(many) => &mut many.list,
+        }
+    }
+}
+
+impl Default for Map<'_> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -215,10 +249,12 @@ impl<'a> IntoIterator for Map<'a> {
     type IntoIter = IntoIter<'a>;
 
     fn into_iter(self) -> IntoIter<'a> {
-        IntoIter {
-            own: self.own.map(Arc::unwrap_or_clone).unwrap_or_default().list.into_iter(),
-            lent: self.lent.map_or(&[][..], |lent| &lent.list).iter(),
-        }
+        let (own, lent) = match self.0 {
+            Held::Own(Entries::Few(list)) => (list, &[][..]),
+            Held::Own(Entries::Many(many)) => (many.list, &[][..]),
+            Held::Lent(lent) => (Vec::new(), lent.list()),
+        };
+        IntoIter { own: own.into_iter(), lent: lent.iter() }
     }
 }
 
@@ -272,17 +308,17 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_shares_until_one_of_the_two_is_changed() {
+    fn a_borrowed_copy_shares_until_it_is_changed() {
         let inner: Map<'_> = [("b", Value::Int(1))].into_iter().collect();
         let original: Map<'_> = [("a", Value::Object(inner)), ("c", Value::Int(2))].into_iter().collect();
-        let inner = |map: &Map<'static>| map.get("a").unwrap().as_object().unwrap().clone();
-        let mut copy = original.clone();
+        let inner = |map: &Map<'_>| map.get("a").unwrap().as_object().unwrap().len();
+        let mut copy = original.borrowed();
         assert!(copy.is_same(&original) && copy.get_mut("none").is_none() && copy.is_same(&original));
         copy.insert("c", Value::Int(3));
-        assert!(!copy.is_same(&original) && inner(&copy).is_same(&inner(&original)));
+        let shared = matches!((copy.get("a"), original.get("a")), (Some(Value::Object(a)), Some(Value::Object(b))) if a.is_same(b));
+        assert!(!copy.is_same(&original) && shared);
         copy.get_mut("a").unwrap().as_object_mut().unwrap().remove("b");
-        assert_eq!(inner(&original).get("b"), Some(&Value::Int(1)));
-        assert_eq!((original.get("c"), inner(&copy).len()), (Some(&Value::Int(2)), 0));
-        assert!(copy != original && Map::new() == Map::with_capacity(3));
+        assert_eq!((inner(&original), inner(&copy), original.get("c")), (1, 0, Some(&Value::Int(2))));
+        assert!(copy != original && !original.clone().is_same(&original) && Map::new() == Map::with_capacity(3));
     }
 }

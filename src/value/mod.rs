@@ -12,6 +12,7 @@ mod map;
 mod path;
 mod position;
 mod read;
+mod skip;
 
 use std::borrow::Cow;
 

@@ -6,21 +6,12 @@
 
 use std::borrow::Cow;
 
-use super::{Map, Value, map::Entry};
+use wide::u8x16;
+
+use super::{Map, Value, map::Entry, skip::value_end};
 
 /// How deep lists and objects may stand in each other here: above any pod, below what serde_json allows.
 const DEEPEST: usize = 64;
-
-/// The bytes that tell where a value ends: quotes and brackets.
-const COUNTS: [bool; 256] = {
-    let mut counts = [false; 256];
-    counts[b'"' as usize] = true;
-    counts[b'{' as usize] = true;
-    counts[b'}' as usize] = true;
-    counts[b'[' as usize] = true;
-    counts[b']' as usize] = true;
-    counts
-};
 
 /// A place in a JSON text. What reads on from there gives nothing where it gives up; then this reader is of no use any more.
 #[derive(Debug)]
@@ -48,7 +39,10 @@ impl<'a> Reader<'a> {
     /// Reads a value.
     pub(crate) fn value(&mut self) -> Option<Value<'a>> {
         match self.token()? {
-            b'"' => self.string().map(Value::String),
+            b'"' => Some(Value::String(match self.plain() {
+                Some(text) => Cow::Borrowed(text),
+                None => self.escaped()?,
+            })),
             b'{' => self.deeper(Self::object),
             b'[' => self.deeper(Self::list),
             b't' => self.word("true").map(|()| Value::Bool(true)),
@@ -71,7 +65,13 @@ impl<'a> Reader<'a> {
 
     /// Reads a text.
     pub(crate) fn text(&mut self) -> Option<Cow<'a, str>> {
-        if self.token()? == b'"' { self.string() } else { None }
+        if self.token()? != b'"' {
+            return None;
+        }
+        Some(match self.plain() {
+            Some(text) => Cow::Borrowed(text),
+            None => self.escaped()?,
+        })
     }
 
     /// Reads `true` or `false`.
@@ -94,31 +94,20 @@ impl<'a> Reader<'a> {
 
     /// Passes over a value that nobody wants. Nobody looks whether it is right either, but for what tells where it ends.
     pub(crate) fn skip(&mut self) -> Option<()> {
-        let bytes = self.text.as_bytes();
-        if !COUNTS[usize::from(self.token()?)] {
+        let first = self.token()?;
+        if !matches!(first, b'"' | b'{' | b'[') {
             // A number, or a word such as null.
             let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
-            let length = bytes.get(self.at..)?.iter().take_while(|byte| is_part(byte)).count();
+            let length = self.text.as_bytes().get(self.at..)?.iter().take_while(|byte| is_part(byte)).count();
             self.at += length;
             return (length > 0).then_some(());
         }
-        let (mut at, mut open) = (self.at, 0usize);
-        loop {
-            match *bytes.get(at)? {
-                b'"' => at = string_end(bytes, at)?,
-                b'{' | b'[' => open += 1,
-                b'}' | b']' => open = open.checked_sub(1)?,
-                _ => {
-                    at += 1;
-                    continue;
-                }
-            }
-            at += 1;
-            if open == 0 {
-                self.at = at;
-                return Some(());
-            }
-        }
+        let bytes = self.text.as_bytes();
+        self.at = match first {
+            b'"' => string_end(bytes, self.at)? + 1,
+            _ => value_end(bytes, self.at)?,
+        };
+        Some(())
     }
 
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
@@ -129,14 +118,15 @@ impl<'a> Reader<'a> {
     }
 
     fn object(&mut self) -> Option<Value<'a>> {
-        let start = self.entries.len();
+        let (start, mut keys) = (self.entries.len(), Keys::default());
         let mut more = self.opens(b'{', b'}')?;
         while more {
             let key = self.key()?;
-            let value = self.value()?;
-            match self.entries[start..].iter_mut().find(|(known, _)| *known == key) {
-                Some(known) => known.1 = value,
-                None => self.entries.push((key, value)),
+            let is_known = |(known, _): &Entry<'a>| *known == key;
+            let known = if keys.insert(&key) { self.entries[start..].iter().position(is_known) } else { None };
+            match known {
+                Some(at) => self.entries[start + at].1 = self.value()?,
+                None => self.entry(key)?,
             }
             if self.entries.len() - start > Map::INDEXED {
                 let mut map = Map::of(self.entries.split_off(start));
@@ -149,6 +139,20 @@ impl<'a> Reader<'a> {
             more = self.more(b'}')?;
         }
         Some(Value::Object(Map::of(self.entries.split_off(start))))
+    }
+
+    /// Reads what stands under a key. A text goes straight to its place: most values are texts, and to hand one on through
+    /// two pairs of hands costs as much as to read it.
+    fn entry(&mut self, key: Cow<'a, str>) -> Option<()> {
+        if self.token()? == b'"'
+            && let Some(text) = self.plain()
+        {
+            self.entries.push((key, Value::String(Cow::Borrowed(text))));
+        } else {
+            let value = self.value()?;
+            self.entries.push((key, value));
+        }
+        Some(())
     }
 
     fn list(&mut self) -> Option<Value<'a>> {
@@ -205,14 +209,20 @@ impl<'a> Reader<'a> {
         Some(key)
     }
 
-    /// Reads the string that starts here.
-    fn string(&mut self) -> Option<Cow<'a, str>> {
-        let start = self.at;
-        let end = plain_end(self.text.as_bytes(), start + 1);
-        if self.text.as_bytes().get(end) == Some(&b'"') {
-            self.at = end + 1;
-            return self.text.get(start + 1..end).map(Cow::Borrowed);
+    /// Reads the string that starts here, if it stands there as it is.
+    fn plain(&mut self) -> Option<&'a str> {
+        let start = self.at + 1;
+        let end = plain_end(self.text.as_bytes(), start);
+        if self.text.as_bytes().get(end) != Some(&b'"') {
+            return None;
         }
+        self.at = end + 1;
+        self.text.get(start..end)
+    }
+
+    /// Reads the string that starts here, which has an escape in it or is wrong.
+    fn escaped(&mut self) -> Option<Cow<'a, str>> {
+        let start = self.at;
         self.at = string_end(self.text.as_bytes(), start)? + 1;
         serde_json::from_str(self.text.get(start..self.at)?).ok().map(Cow::Owned)
     }
@@ -242,6 +252,21 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The keys of an object, roughly: one bit for all that are alike in length and last byte.
+#[derive(Default)]
+struct Keys(u64);
+
+impl Keys {
+    /// Puts a key in; says whether it may be there already.
+    fn insert(&mut self, key: &str) -> bool {
+        let last = key.as_bytes().last().copied().unwrap_or_default();
+        let bit = 1 << ((key.len() * 7 + usize::from(last)) % 64);
+        let was_there = self.0 & bit != 0;
+        self.0 |= bit;
+        was_there
+    }
+}
+
 /// Where the quote stands that closes the string which opens at `at`.
 fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let mut at = at + 1;
@@ -261,10 +286,20 @@ fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
 pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
+    while let Some(sixteen) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let sixteen = u8x16::from(*sixteen);
+        let is = |byte| sixteen.simd_eq(u8x16::splat(byte));
+        let control = sixteen.min(u8x16::splat(b' ' - 1)).simd_eq(sixteen);
+        let found = (is(b'"') | is(b'\\') | control).to_bitmask();
+        if found != 0 {
+            return at + found.trailing_zeros() as usize;
+        }
+        at += 16;
+    }
     // Eight at a time: in each byte that is below `n` the highest bit gets set. A byte above one that is found may be
     // wrong, the lowest one never is.
     let below = |word: u64, n: u8| word.wrapping_sub(ONES * u64::from(n)) & !word & HIGH;
-    while let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+    if let Some(eight) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
         let word = u64::from_le_bytes(*eight);
         let quote = below(word ^ (ONES * u64::from(b'"')), 1);
         let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);

@@ -30,6 +30,7 @@ impl Process {
             // taskset becomes the program, so that the child is the program itself.
             let mut pinned = Command::new("taskset");
             pinned.args(["-c", &core.to_string()]).arg(command.get_program()).args(command.get_args());
+            pinned.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
             command = pinned;
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().map(Self)
@@ -91,9 +92,13 @@ impl Drop for Process {
 /// Names another podlayer to measure, so that two builds can be compared by one benchmark.
 const OTHER: &str = "PODLAYER_BENCH_PROGRAM";
 
-/// The podlayer program that cargo built for this benchmark, or the one that was named instead.
+/// The podlayer program that cargo built for this benchmark, or the one that was named instead, in the environment that
+/// the image gives it.
 pub(crate) fn podlayer() -> Command {
-    Command::new(env::var_os(OTHER).unwrap_or_else(|| env!("CARGO_BIN_EXE_podlayer").into()))
+    let mut command = Command::new(env::var_os(OTHER).unwrap_or_else(|| env!("CARGO_BIN_EXE_podlayer").into()));
+    let variables = include_str!("../../Dockerfile").lines().filter_map(|line| line.strip_prefix("ENV "));
+    command.envs(variables.flat_map(str::split_whitespace).filter_map(|variable| variable.split_once('=')));
+    command
 }
 
 /// Makes a certificate for localhost in a folder: `tls.crt`, `tls.key`, `ca.crt`.

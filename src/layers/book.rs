@@ -6,6 +6,7 @@ use super::{
     Cause, Complaint, Layer, LayerId, LayerSource, Mode, ParseError, Place, Scope, Snapshot, SnapshotError,
     last_good::{Key, Wanted, essence},
     parse,
+    source::Packed,
 };
 
 /// The layers that were seen last, each with its last good version: what a snapshot is made of.
@@ -21,7 +22,7 @@ pub struct Book {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    source: Arc<LayerSource>,
+    source: Arc<Packed>,
     good: Option<Good>,
     problem: Option<Arc<ParseError>>,
 }
@@ -30,7 +31,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 struct Good {
     layer: Arc<Layer>,
-    source: Arc<LayerSource>,
+    source: Arc<Packed>,
 }
 
 /// How one layer stands.
@@ -127,14 +128,15 @@ impl Book {
     /// What is wrong with it; the last good version stays.
     pub fn put(&mut self, source: LayerSource) -> Result<(), Arc<ParseError>> {
         let key = (source.namespace.clone(), source.name.clone());
-        if let Some(entry) = self.entries.get(&key).filter(|entry| *entry.source == source) {
+        let packed = Packed::of(&source);
+        if let Some(entry) = self.entries.get(&key).filter(|entry| *entry.source == packed) {
             // Seen before: a relist brings everything again.
             return entry.problem.clone().map_or(Ok(()), Err);
         }
         let good = self.entries.get(&key).and_then(|entry| entry.good.clone());
         let parsed = parse(&source, Scope { own_namespace: &self.own_namespace });
-        let fits = self.room_for(&source);
-        let source = Arc::new(source);
+        let fits = self.room_for(&source, packed.size);
+        let source = Arc::new(packed);
         let entry = match fits.and(parsed) {
             Ok(layer) => {
                 let good = Good { layer: Arc::new(layer), source: Arc::clone(&source) };
@@ -150,7 +152,7 @@ impl Book {
     /// Whether this version was taken in before.
     pub fn has(&self, source: &LayerSource) -> bool {
         let key = (source.namespace.clone(), source.name.clone());
-        self.entries.get(&key).is_some_and(|entry| *entry.source == *source)
+        self.entries.get(&key).is_some_and(|entry| *entry.source == Packed::of(source))
     }
 
     /// Puts the version that somebody kept in force for a layer that is bad and has none. Says whether it did: not for
@@ -164,7 +166,7 @@ impl Book {
         let entry = self.entries.get_mut(&key).filter(|entry| entry.problem.is_some() && entry.good.is_none());
         let Some(entry) = entry else { return Ok(false) };
         let layer = parse(&kept, scope)?;
-        entry.good = Some(Good { layer: Arc::new(layer), source: Arc::new(kept) });
+        entry.good = Some(Good { layer: Arc::new(layer), source: Arc::new(Packed::of(&kept)) });
         Ok(true)
     }
 
@@ -173,7 +175,7 @@ impl Book {
         let mut wanted = Wanted::default();
         for (key, entry) in self.entries.iter().filter(|(_, entry)| entry.problem.is_some()) {
             match &entry.good {
-                Some(good) => _ = wanted.keep.insert(key.clone(), Arc::new(essence(&good.source))),
+                Some(good) => _ = wanted.keep.insert(key.clone(), Arc::new(essence(&good.source.unpack()))),
                 None => _ = wanted.lost.insert(key.clone()),
             }
         }
@@ -186,14 +188,14 @@ impl Book {
     }
 
     /// Whether a layer fits beside the others of its namespace.
-    fn room_for(&self, source: &LayerSource) -> Result<(), ParseError> {
+    fn room_for(&self, source: &LayerSource, size: usize) -> Result<(), ParseError> {
         if source.namespace.is_empty() || source.namespace == self.own_namespace {
             return Ok(());
         }
-        let size = |source: &LayerSource| source.data.values().map(String::len).sum::<usize>();
-        let others = self.entries.values().map(|entry| entry.source.as_ref());
-        let others = others.filter(|other| other.namespace == source.namespace && other.name != source.name);
-        let (count, bytes) = others.fold((1, size(source)), |(count, bytes), other| (count + 1, bytes + size(other)));
+        let is_other = |(namespace, name): &Key| *namespace == source.namespace && *name != source.name;
+        let others = self.entries.iter().filter(|(key, _)| is_other(key));
+        let (count, bytes) =
+            others.fold((1, size), |(count, bytes), (_, other)| (count + 1, bytes + other.source.size));
         if count <= MOST_LAYERS && bytes <= MOST_BYTES {
             return Ok(());
         }
@@ -227,19 +229,19 @@ impl Book {
 
     /// How every layer stands, those that are expected and missing last.
     pub fn standings(&self) -> Vec<Standing> {
-        let standing = |entry: &Entry| {
+        let standing = |((namespace, name), entry): (&Key, &Entry)| {
+            let title = LayerSource::title_of(namespace, name);
             let problem = entry.problem.as_ref().map(ToString::to_string);
             match &entry.good {
-                Some(good) => Standing::in_force(entry.source.title(), &good.layer, problem),
-                None => Standing::absent(entry.source.title(), State::Bad, problem),
+                Some(good) => Standing::in_force(title, &good.layer, problem),
+                None => Standing::absent(title, State::Bad, problem),
             }
         };
         let missing = self.missing().map(|name| {
-            let title = LayerSource { namespace: self.own_namespace.clone(), name: name.into(), ..Default::default() };
             let problem = "it is expected (--expect-layers) and there is no such layer".to_owned();
-            Standing::absent(title.title(), State::Missing, Some(problem))
+            Standing::absent(LayerSource::title_of(&self.own_namespace, name), State::Missing, Some(problem))
         });
-        self.entries.values().map(standing).chain(missing).collect()
+        self.entries.iter().map(standing).chain(missing).collect()
     }
 
     /// The expected layers that aren't there.
@@ -305,6 +307,20 @@ mod tests {
         book.put(source("hostIPC: true")).unwrap();
         assert!(!book.recall(kept()).unwrap(), "it is good");
         assert_eq!(book.wanted(), Wanted::default());
+    }
+
+    #[test]
+    fn a_change_of_one_layer_reads_no_other_again() {
+        let mut book = Book::new("podlayer");
+        let named = |name: usize, text: &str| LayerSource { name: name.to_string(), ..source(text) };
+        (0..9).for_each(|name| book.put(named(name, "hostNetwork: true")).unwrap());
+        let before = book.snapshot().unwrap();
+        book.put(named(4, "hostPID: true")).unwrap();
+        // A relist brings the others, too.
+        (0..4).for_each(|name| book.put(named(name, "hostNetwork: true")).unwrap());
+        let after = book.snapshot().unwrap();
+        let same = before.layers().zip(after.layers()).map(|(before, after)| Arc::ptr_eq(before, after));
+        assert_eq!(same.collect::<Vec<_>>(), (0..9).map(|name| name != 4).collect::<Vec<_>>());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! what works.
 
 mod book;
+mod compact;
 pub mod complaint;
 mod fields;
 pub mod fill;

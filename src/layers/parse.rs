@@ -3,8 +3,8 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Apply, Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Rules, Selector, fill,
-    patterns, trail,
+    Apply, Cause, Complaint, Kind, Layer, LayerId, LayerSource, MetadataPatch, Options, Place, Rules, Selector,
+    compact::compact, fill, patterns, trail,
 };
 use crate::{
     merge, names,
@@ -92,7 +92,10 @@ pub fn parse(source: &LayerSource, scope: Scope<'_>) -> Result<Layer, ParseError
     let id = LayerId { kind, name: source.name.clone() };
     let namespace = (!of_cluster).then(|| source.namespace.clone());
     let title = source.title();
-    Ok(Layer::assemble(Parts { id, namespace, title, place, order, selector, options, patch, metadata, rules }))
+    let parts = Parts { id, namespace, title, place, order, selector, options, patch, metadata, rules };
+    let mut layer = Layer::assemble(parts);
+    compact(&mut layer);
+    Ok(layer)
 }
 
 /// The keys of the data; a layer has the first four, step-rules have `match` and the last.
@@ -238,7 +241,10 @@ fn read(text: &str, place: Place) -> Result<Parsed, Complaint> {
 /// As [`parse`].
 pub fn parse_bare(name: &str, text: &str, title: &str) -> Result<Layer, ParseError> {
     let id = LayerId { kind: Kind::Default, name: name.to_owned() };
-    parse_text(id, text, title.to_owned(), Place::Text(title.to_owned()), CheckOptions { step: false })
+    let place = Place::Text(title.to_owned());
+    let mut layer = parse_text(id, text, title.to_owned(), place, CheckOptions { step: false })?;
+    compact(&mut layer);
+    Ok(layer)
 }
 
 /// Reads the patch that a pod brings in its annotation.

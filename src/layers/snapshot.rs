@@ -64,21 +64,14 @@ impl Snapshot {
     /// [`SnapshotError`] if two of them have one name.
     pub fn build(layers: impl IntoIterator<Item = Arc<Layer>>) -> Result<Self, SnapshotError> {
         let mut sorted: Vec<Arc<Layer>> = layers.into_iter().collect();
-        sorted.sort_by(|a, b| {
-            let key = |layer: &Arc<Layer>| (layer.id.kind, layer.namespace.clone(), layer.order, layer.id.name.clone());
-            key(a).cmp(&key(b))
-        });
+        sorted.sort_by(|a, b| key(a).cmp(&key(b)));
+        unique(&sorted)?;
         let mut snapshot = Self {
             hash: hash(&sorted),
             reads_metadata: sorted.iter().any(|l| l.id.kind != Kind::StepRules && l.selector.reads_metadata()),
             ..Self::default()
         };
-        let mut seen: HashMap<(LayerId, Option<String>), String> = HashMap::new();
         for layer in sorted {
-            let key = (layer.id.clone(), layer.namespace.clone());
-            if let Some(first) = seen.insert(key, layer.title.clone()) {
-                return Err(SnapshotError::SameName { id: layer.id.clone(), first, second: layer.title.clone() });
-            }
             let namespace = layer.namespace.clone().unwrap_or_default();
             let name = layer.id.name.clone();
             match layer.id.kind {
@@ -163,6 +156,22 @@ impl Snapshot {
     pub fn reads_metadata(&self) -> bool {
         self.reads_metadata
     }
+}
+
+/// What layers are sorted by.
+fn key(layer: &Layer) -> (Kind, Option<&str>, i64, &str) {
+    (layer.id.kind, layer.namespace.as_deref(), layer.order, &layer.id.name)
+}
+
+fn unique(layers: &[Arc<Layer>]) -> Result<(), SnapshotError> {
+    let mut seen: HashMap<(&LayerId, Option<&str>), &str> = HashMap::with_capacity(layers.len());
+    for layer in layers {
+        if let Some(first) = seen.insert((&layer.id, layer.namespace.as_deref()), &layer.title) {
+            let (first, second) = (first.to_owned(), layer.title.clone());
+            return Err(SnapshotError::SameName { id: layer.id.clone(), first, second });
+        }
+    }
+    Ok(())
 }
 
 fn hash(sorted: &[Arc<Layer>]) -> String {

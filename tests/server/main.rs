@@ -11,6 +11,7 @@ mod deadlines;
 mod drain;
 mod files;
 mod limits;
+mod memory;
 mod program;
 mod requests;
 mod reviews;

@@ -70,6 +70,11 @@ impl Program {
         self.folder.path().join("layers").join(name)
     }
 
+    /// A file of the kernel's about its process.
+    pub(crate) fn of_kernel(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
+    }
+
     /// All that it wrote so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("out")).unwrap()

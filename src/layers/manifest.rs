@@ -21,9 +21,11 @@ pub fn read(text: &str, file: &str, stem: &str, scope: Scope<'_>) -> Result<Vec<
     let documents = documents(text);
     let several = documents.len() > 1;
     for (line, part) in documents {
-        match read_one(text, part, line, several, file, stem, scope) {
-            Ok(layer) => layers.push(layer),
-            Err(ParseError(more)) => complaints.extend(more),
+        for read in read_one(text, part, line, several, file, stem, scope) {
+            match read {
+                Ok(layer) => layers.push(layer),
+                Err(ParseError(more)) => complaints.extend(more),
+            }
         }
     }
     if complaints.is_empty() { Ok(layers) } else { Err(ParseError(complaints)) }
@@ -37,39 +39,76 @@ fn read_one(
     file: &str,
     stem: &str,
     scope: Scope<'_>,
-) -> Result<Layer, ParseError> {
+) -> Vec<Result<Layer, ParseError>> {
     let start = Position { line, column: 1 };
-    let place = Place::Text(file.to_owned());
     let document = match yaml::parse(part, &yaml::Options::LAYER) {
         Ok(parsed) => parsed.document,
         Err(error) => {
             let at = Some(error.at());
-            let complaint = Complaint { cause: Cause::Yaml(Box::new(error)), place, at };
-            return Err(shifted(ParseError(vec![complaint]), start));
+            let complaint = Complaint { cause: Cause::Yaml(Box::new(error)), place: Place::Text(file.to_owned()), at };
+            return vec![Err(shifted(ParseError(vec![complaint]), start))];
         }
     };
+    if let Some(items) = items(&document) {
+        return items.iter().map(|item| read_object(item, text, start, file, scope)).collect();
+    }
+    vec![match document.value.get("kind") {
+        None if !several => parse_bare(stem, part, file).map_err(|error| shifted(error, start)),
+        _ => read_object(&document, text, start, file, scope),
+    }]
+}
+
+/// Reads the layer of one object that was read out of `text`, where its document starts at `start`.
+///
+/// # Errors
+/// As [`read`]'s.
+pub fn read_object(
+    document: &Document,
+    text: &str,
+    start: Position,
+    file: &str,
+    scope: Scope<'_>,
+) -> Result<Layer, ParseError> {
+    let place = Place::Text(file.to_owned());
     let complain = |text: String, at: Position| {
         let complaint = Complaint { cause: Cause::Config(text), place: place.clone(), at: Some(at.within(start, 0)) };
         Err(ParseError(vec![complaint]))
     };
     match document.value.get("kind").map(|kind| kind.as_str().unwrap_or_default()) {
         Some("ConfigMap") => {
-            if let Some((key, marks)) = not_text(&document) {
+            if let Some((key, marks)) = not_text(document) {
                 return complain(format!("data.{key} must be text: write it as a block after |"), marks.at);
             }
-            let source = source(&document);
-            parse(&source, scope).map_err(|error| in_file(error, text, &document, start, &place))
+            parse(&source(document), scope).map_err(|error| in_file(error, text, document, start, &place))
         }
         Some(kind) => complain(
             format!("a {kind} is no layer: write a ConfigMap with the label {}, or a bare patch", names::LAYER),
             document.marks.at,
         ),
-        None if several => complain(
-            "a file with several documents must hold ConfigMaps: put a bare patch in a file of its own".into(),
+        None => complain(
+            "a file with several objects must hold ConfigMaps: put a bare patch in a file of its own".into(),
             document.marks.at,
         ),
-        None => parse_bare(stem, part, file).map_err(|error| shifted(error, start)),
     }
+}
+
+/// The items of a list as `kubectl get -o yaml` prints it, each as if it stood by itself, with its place; none where a
+/// document is something else.
+pub fn items(document: &Document) -> Option<Vec<Document>> {
+    let kind = document.value.get("kind")?.as_str().filter(|kind| matches!(*kind, "List" | "ConfigMapList"))?;
+    let Some((items, marks)) = child(&document.value, &document.marks, "items") else { return Some(Vec::new()) };
+    let item = |(value, marks): (&Value<'static>, &Marks)| {
+        let (mut value, mut marks) = (value.clone(), marks.clone());
+        // The API server doesn't repeat the kind in each.
+        if let (Value::Object(map), "ConfigMapList") = (&mut value, kind)
+            && !map.contains_key("kind")
+        {
+            map.insert("kind", Value::from("ConfigMap"));
+            marks.children.push(Marks::leaf(marks.at));
+        }
+        Document { value, marks }
+    };
+    Some(items.as_list()?.iter().zip(&marks.children).map(item).collect())
 }
 
 /// The parts of a text between lines that start with `---`, each with the number of its first line; empty ones left

@@ -146,10 +146,12 @@ impl<'l> Place<'l> {
             && self.rest().trim().is_empty()
     }
 
-    /// The nearest line above that has content, but comments.
-    fn above(&self) -> Option<&'l str> {
+    /// The nearest line above that has content, but comments; with its number.
+    fn above(&self) -> Option<(u32, &'l str)> {
         let above = self.lines.get(..self.at.line as usize - 1)?;
-        above.iter().rev().copied().find(|line| !matches!(line.trim_start().chars().next(), None | Some('#')))
+        let has_content = |line: &str| !matches!(line.trim_start().chars().next(), None | Some('#'));
+        let at = above.iter().rposition(|line| has_content(line))?;
+        Some((u32::try_from(at + 1).unwrap_or(u32::MAX), above[at]))
     }
 }
 
@@ -164,10 +166,27 @@ fn stray_colon(place: &Place<'_>) -> (Position, String) {
         return (place.at, hint);
     }
     let key = short(key);
+    if let Some((at, hint)) = glued(place) {
+        return (at, hint);
+    }
     match place.above() {
-        Some(above) if indent(above) < indent(before) => (at, too_deep(&key)),
+        Some((_, above)) if indent(above) < indent(before) => (at, too_deep(&key)),
         _ => (at, format!("{key:?} is read as more of the text above it: indent it like its siblings")),
     }
+}
+
+/// `name:a` on the line above, which is one word without the blank behind its colon.
+fn glued(place: &Place<'_>) -> Option<(Position, String)> {
+    let (number, above) = place.above()?;
+    let word = above.trim_start().trim_start_matches("- ").trim();
+    let (key, value) = word.split_once(':')?;
+    let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric());
+    let is_value = value.starts_with(|c: char| c.is_alphanumeric()) && !word.contains([' ', '"', '\'']);
+    let column = above.chars().count() - above.trim_start().trim_start_matches("- ").chars().count() + 1;
+    let at = Position { line: number, column: u32::try_from(column).unwrap_or(1) };
+    let hint =
+        format!("{:?} lacks the blank behind its colon: write {:?}", short(word), short(&format!("{key}: {value}")));
+    (is_key && is_value).then_some((at, hint))
 }
 
 /// A line that starts where nothing can.
@@ -177,7 +196,7 @@ fn indentation(place: &Place<'_>) -> Option<String> {
         return None;
     }
     let word = short(rest.split_once(": ").map_or(rest, |(key, _)| key).trim_end().trim_end_matches(':'));
-    match indent(place.above()?).cmp(&indent(before)) {
+    match indent(place.above()?.1).cmp(&indent(before)) {
         std::cmp::Ordering::Less => Some(too_deep(&word)),
         std::cmp::Ordering::Greater => {
             Some(format!("{word:?} is indented like no line above it: indent it like its siblings"))

@@ -97,6 +97,9 @@ pub fn report(source: Source<'_>, scope: Scope<'_>, presets: &[&'static Preset])
     let mut lint = Lint { source, scope, presets, report: Report::default() };
     let documents = manifest::documents(source.text);
     let several = documents.len() > 1;
+    if documents.is_empty() && source.named {
+        lint.report.passed_over.push((Position::START, "nothing stands in it".to_owned()));
+    }
     for (line, part) in documents {
         lint.document(Position { line, column: 1 }, part, several);
     }
@@ -148,12 +151,7 @@ impl Lint<'_> {
 
     fn syntax(&mut self, start: Position, part: &str, error: yaml::Error) {
         let error = error.moved(&|at| at.within(start, 0));
-        let template = if part.contains("{{") {
-            "; a template is read once it is filled in, as by helm template CHART | podlayer lint -"
-        } else {
-            ""
-        };
-        self.push(error.at(), codes::SYNTAX, format!("{error}{template}"));
+        self.push(error.at(), codes::SYNTAX, format!("{error}{}", template(part)));
     }
 
     /// One object, which stands by itself or in a list; `read` reads it as a layer.
@@ -161,7 +159,7 @@ impl Lint<'_> {
         let embedded = embedded::find(document);
         let kind = document.value.get("kind").and_then(Value::as_str);
         let is_layer = match kind {
-            Some(kind) => kind == "ConfigMap" && is_layer(&document.value),
+            Some(kind) => kind == "ConfigMap" && manifest::is_layer(&document.value),
             None => embedded.is_empty() && self.is_bare_patch(&document.value, several),
         };
         if is_layer {
@@ -178,8 +176,11 @@ impl Lint<'_> {
 
     /// Whether a document without a kind is a bare patch.
     fn is_bare_patch(&self, value: &Value<'_>, several: bool) -> bool {
+        if embedded::is_pipeline(value) {
+            return false;
+        }
         let Value::Object(map) = value else { return self.source.named && !several };
-        if embedded::is_pipeline(value) || map.contains_key("apiVersion") {
+        if map.contains_key("apiVersion") {
             return false;
         }
         if self.source.named {
@@ -197,9 +198,12 @@ impl Lint<'_> {
         let read = read.map_err(|ParseError(complaints)| {
             for complaint in complaints {
                 let complaint = complaint.moved(&|at| at.within(start, 0));
-                self.push(complaint.at.unwrap_or(start), codes::of(&complaint.cause), cause(&complaint));
+                let code = codes::of(&complaint.cause);
+                let template = if code.name == codes::SYNTAX.name { template(part) } else { "" };
+                self.push(complaint.at.unwrap_or(start), code, cause(&complaint) + template);
             }
         });
+        self.labels(start, document);
         let (patch, inside) = patch_of(document, part);
         let place = |at: Position| match inside {
             Some(scalar) => manifest::inside(text, scalar.within(start, 0), Some(at)),
@@ -216,6 +220,20 @@ impl Lint<'_> {
         }
         for layer in read.iter().flatten() {
             self.traps(layer, &traps::presets_of(layer, self.presets), &place);
+        }
+    }
+
+    /// Labels that aren't text: they count as if they were, but the API server takes no such ConfigMap.
+    fn labels(&mut self, start: Position, document: &Document) {
+        let path =
+            |key: &str| Path::field("metadata").join(Segment::Field("labels".into())).join(Segment::Field(key.into()));
+        let labels = document.value.get("metadata").and_then(|metadata| metadata.get("labels"));
+        for (key, value) in labels.and_then(Value::as_object).into_iter().flat_map(|labels| labels.iter()) {
+            let Some(text) = value.scalar_text().filter(|_| value.as_str().is_none() && !value.is_null()) else {
+                continue;
+            };
+            let at = document.locate_value(&path(key)).within(start, 0);
+            self.push(at, codes::LAYER, format!("label {} must be text: write {}", quoted(key), quoted(&text)));
         }
     }
 
@@ -295,14 +313,13 @@ impl Lint<'_> {
     }
 }
 
-/// Whether a ConfigMap is one of podlayer's, or was meant to be.
-fn is_layer(value: &Value<'_>) -> bool {
-    let has = |of: Option<&Value<'_>>, is: &dyn Fn(&str) -> bool| {
-        of.and_then(Value::as_object).is_some_and(|map| map.keys().any(is))
-    };
-    let labels = value.get("metadata").and_then(|metadata| metadata.get("labels"));
-    has(labels, &|key| key == names::LAYER || key == names::ORDER)
-        || has(value.get("data"), &|key| key.strip_suffix(".yaml").unwrap_or(key) == names::KEY_PATCH)
+/// What to say besides of a text that can't be read and may be a template.
+fn template(part: &str) -> &'static str {
+    if part.contains("{{") {
+        "; a template is read once it is filled in, as by helm template CHART | podlayer lint -"
+    } else {
+        ""
+    }
 }
 
 /// Why a document was passed over.
@@ -310,9 +327,12 @@ fn passed_over(value: &Value<'_>) -> String {
     let step = names::STEP_PATCH;
     match value.get("kind").and_then(Value::as_str) {
         Some("ConfigMap") => format!("a ConfigMap without the label {} is no layer and is passed over", names::LAYER),
+        Some(kind) if nearest(kind, ["ConfigMap"]).is_some() => {
+            format!("unknown kind {} is passed over, did you mean \"ConfigMap\"?", quoted(kind))
+        }
         Some(kind) => format!(
-            "{} without the annotation {step} is passed over; a layer is a ConfigMap with the label {}, or a file with what \
-             stands below a pod's spec",
+            "kind {}: without the annotation {step} it is passed over; a layer is a ConfigMap with the label {}, or a file \
+             with what stands below a pod's spec",
             quoted(kind),
             names::LAYER
         ),

@@ -25,8 +25,8 @@ pub struct CheckOptions {
 /// list items that can't be told apart. In the order of the text.
 ///
 /// The patch is one of `root` (`POD.pod_spec()` for a layer); `under` is put in front of each finding's path. Names of
-/// list items are taken as they are, so globs and roles pass. Enumerations and relations between fields aren't looked
-/// at.
+/// list items are taken as they are, so globs and roles pass. Words of which a field takes
+/// only some (see [`super::Graph::values`]) and relations between fields aren't looked at: a newer API server may take more.
 pub fn check(document: &Document, root: TypeId, under: &Path, options: CheckOptions) -> Vec<Finding> {
     let mut check = Check { under, options, findings: Vec::new() };
     let place = Place::root(None);
@@ -158,13 +158,13 @@ impl Check<'_> {
     fn keyed_items(&mut self, place: &Place<'_>, elem: TypeId, key: &str, items: &[Value<'_>], marks: &Marks) {
         let is_replace = |item: &Value<'_>| item.get("$patch").and_then(Value::as_str) == Some("replace");
         let replaced = items.iter().any(is_replace);
-        let ty = inner_struct(elem, false);
+        let ty = || inner_struct(elem, false);
         let mut first: HashMap<(Kind, Cow<'_, str>), Position> = HashMap::new();
         for (at, item) in items.iter().enumerate() {
             let marks = marks.children.get(at).unwrap_or(marks);
             let by_index = place.down(Step::Index(at));
             let Value::Object(map) = item else {
-                self.wrong_type(&by_index, Wanted::Map, item, fix::as_item(key, ty, item), marks);
+                self.wrong_type(&by_index, Wanted::Map, item, fix::as_item(key, ty(), item), marks);
                 continue;
             };
             let marker = map.get("$patch");
@@ -174,7 +174,7 @@ impl Check<'_> {
                 match name {
                     None if is_replace(item) && map.len() == 1 => {}
                     None => {
-                        if let Some(kind) = fix::variable(&item_name, ty, map) {
+                        if let Some(kind) = fix::variable(&item_name, ty(), map) {
                             self.find(&by_index, marks.at, kind);
                             continue;
                         }

@@ -5,13 +5,15 @@ use crate::value::{Map, Value};
 
 /// The one field that is meant where somebody writes a plain value in the place of one of these types.
 const PRINCIPAL: &[(&str, &str)] = &[
+    ("ConfigMapEnvSource", "name"),
     ("ConfigMapVolumeSource", "name"),
     ("HostPathVolumeSource", "path"),
     ("LocalObjectReference", "name"),
     ("ObjectFieldSelector", "fieldPath"),
     ("PersistentVolumeClaimVolumeSource", "claimName"),
-    ("SecretVolumeSource", "secretName"),
     ("SeccompProfile", "type"),
+    ("SecretEnvSource", "name"),
+    ("SecretVolumeSource", "secretName"),
 ];
 
 /// How many fields a type may have for all of them to be named.
@@ -30,17 +32,18 @@ pub(super) fn as_patch(value: &Value<'_>) -> &'static str {
 
 /// How to write as an object of this type what somebody wrote as something else.
 pub(super) fn as_map(ty: &Struct, value: &Value<'_>) -> String {
+    let fields = match ty.names().count() {
+        1..=FEW => format!("its fields ({})", ty.names().collect::<Vec<_>>().join(", ")),
+        _ => "its fields".to_owned(),
+    };
     if matches!(value, Value::List(_)) {
-        return match ty.names().count() {
-            1..=FEW => format!("write its fields ({}) without \"- \"", ty.names().collect::<Vec<_>>().join(", ")),
-            _ => "write its fields without \"- \"".to_owned(),
-        };
+        return format!("write {fields} without \"- \"");
     }
     match (PRINCIPAL.iter().find(|(name, _)| *name == &*ty.name), value) {
         (Some((_, field)), Value::String(text)) => {
             format!("write {} on a line below it", quoted(&format!("{field}: {text}")))
         }
-        _ => "write its fields on lines below it".to_owned(),
+        _ => format!("write {fields} on lines below it"),
     }
 }
 

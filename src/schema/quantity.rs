@@ -341,7 +341,7 @@ mod tests {
             let error = text.parse::<Quantity>().unwrap_err();
             assert_eq!(error.fix, fix, "{text}");
         }
-        assert_eq!("1\nG".parse::<Quantity>().unwrap_err().to_string(), r#""1\nG" is no quantity, write 1G or 1Gi"#);
+        assert_eq!("1\nG".parse::<Quantity>().unwrap_err().to_string(), r#""1\nG" is no quantity, write 1G"#);
     }
 
     #[test]

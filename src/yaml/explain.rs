@@ -47,7 +47,14 @@ pub(super) fn syntax(text: &str, error: &libyaml_safer::Error) -> Error {
         problem @ ("did not find expected ',' or ']'" | "did not find expected ',' or '}'") => {
             match opened {
                 // At the end of the text there is nothing to see but the bracket.
-                Some(opened) if place.is_past_end() => (opened, problem, None),
+                Some(opened) if place.is_past_end() => {
+                    (opened, problem, Some("the bracket that opens here is never closed".to_owned()))
+                }
+                Some(_) if inside_quotes(&place) => {
+                    let hint = "the quotes close in front of it: write a quote inside of them with a backslash, or the whole \
+                                text in single quotes";
+                    (place.at, problem, Some(hint.to_owned()))
+                }
                 Some(opened) if remains(place.line).is_none() => {
                     return ErrorKind::Bracket { problem, opened }.at(within(&lines, place.at));
                 }
@@ -162,7 +169,12 @@ fn stray_colon(place: &Place<'_>) -> (Position, String) {
     let at = Position { column: indent(before) as u32 + 1, ..place.at };
     let key_text = key.trim_start_matches("- ");
     if key_text.contains(": ") || key_text.ends_with(':') || key.is_empty() {
-        let hint = "a value without quotes can't hold \": \", put it in quotes".to_owned();
+        let quotes = "a value without quotes can't hold \": \", put it in quotes";
+        let owner = key_text.split_once(": ").map(|(owner, _)| short(owner)).filter(|owner| !owner.is_empty());
+        let hint = match owner {
+            Some(owner) => format!("{quotes}; fields of {owner:?} start on a line of their own"),
+            None => quotes.to_owned(),
+        };
         return (place.at, hint);
     }
     let key = short(key);
@@ -201,7 +213,14 @@ fn indentation(place: &Place<'_>) -> Option<String> {
         std::cmp::Ordering::Greater => {
             Some(format!("{word:?} is indented like no line above it: indent it like its siblings"))
         }
-        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Equal => {
+            let (_, above) = place.above()?;
+            let first = above.trim_start().strip_prefix("- ")?.split_once(':')?.0;
+            Some(format!(
+                "{word:?} stands below the dash of the item above: indent it like {:?}, whose item it belongs to",
+                short(first)
+            ))
+        }
     }
 }
 
@@ -212,6 +231,12 @@ fn too_deep(word: &str) -> String {
 fn after_quote(place: &Place<'_>) -> Option<String> {
     let closed = place.split().0.trim_end().ends_with(['"', '\'']);
     closed.then(|| "nothing may follow the closing quote: put all of the text in one pair of quotes".to_owned())
+}
+
+/// Whether text goes on right behind double quotes that it closed itself.
+fn inside_quotes(place: &Place<'_>) -> bool {
+    let (before, rest) = place.split();
+    before.ends_with('"') && rest.starts_with(|c: char| c.is_alphanumeric())
 }
 
 fn quote_it(character: char) -> String {

@@ -134,7 +134,7 @@ fn values_of_the_wrong_type_get_what_to_write() {
         ),
         (
             container(r#""resources": [{"limits": {}}]"#),
-            r#"resources of container-0: a map is wanted, got a list, write its fields without "- ""#,
+            r#"resources of container-0: a map is wanted, got a list, write its fields (claims, limits, requests) without "- ""#,
         ),
         (
             container(r#""livenessProbe": {"httpGet": {"port": 80.5}}"#),

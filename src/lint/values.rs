@@ -144,7 +144,7 @@ fn child<'d>(value: &'d Value<'static>, marks: &'d Marks, key: &str) -> Option<(
 
 #[cfg(test)]
 mod tests {
-    use super::{super::patch, *};
+    use super::super::patch;
     use crate::yaml;
 
     fn told(text: &str) -> Vec<String> {

@@ -237,8 +237,15 @@ fn suggestion(place: &Place<'_>, ty: &Struct, name: &str) -> Option<Suggestion> 
         found.min()
     };
     let amount = || {
-        let is_amount = matches!(name, "cpu" | "memory" | "ephemeral-storage") && ty.field("requests").is_some();
-        is_amount.then(|| format!("requests.{name}"))
+        let has_amounts = |ty: &Struct| ty.field("requests").is_some();
+        let resources = || inner_struct(ty.field("resources")?.ty, false);
+        match name {
+            "cpu" | "memory" | "ephemeral-storage" if has_amounts(ty) => Some(format!("requests.{name}")),
+            "cpu" | "memory" | "ephemeral-storage" if resources().is_some_and(has_amounts) => {
+                Some(format!("resources.requests.{name}"))
+            }
+            _ => None,
+        }
     };
     let outer = || {
         let mut around = place.outwards().skip(1);
@@ -251,6 +258,10 @@ fn suggestion(place: &Place<'_>, ty: &Struct, name: &str) -> Option<Suggestion> 
         .or_else(outer)
         .or_else(|| inner(true).map(Suggestion::Name))
         .or_else(|| Some(Suggestion::Name(nearest(name, ty.names())?.to_owned())))
+        // Too long a word for its short form to be near.
+        .or_else(|| {
+            nearest(name, ["environment"]).and_then(|_| known(ty, "env")).map(|env| Suggestion::Name(env.to_owned()))
+        })
 }
 
 /// The object type behind a field: its own, or its items' if `list`.

@@ -94,6 +94,15 @@ fn fix_string(value: &Value<'_>) -> Option<String> {
         // What YAML reads as true may have been written `yes` or `on`, so the word isn't repeated.
         Value::Bool(_) => "put the word in quotes".to_owned(),
         Value::List(_) => "write one string, without \"- \"".to_owned(),
+        // `- a: b`, which is an object for its colon.
+        Value::Object(map) if map.len() == 1 => {
+            match map.iter().next().map(|(key, value)| (key, value.scalar_text())) {
+                Some((key, Some(text))) if text != "null" => {
+                    format!("write {} in quotes", quoted(&format!("{key}: {text}")))
+                }
+                _ => "write one string".to_owned(),
+            }
+        }
         Value::Object(_) => "write one string".to_owned(),
         other => format!("write {} in quotes", quoted(&other.scalar_text().unwrap_or_default())),
     })

@@ -248,7 +248,8 @@ fn the_items_of_a_list_are_looked_at_as_files_of_their_own() {
         &list.replace("restartPolicy: alway", "restartPolicy: Never").replace("llamas: 1", "hostPID: true"),
     )]);
     let path = files.path().join("list.yaml").to_str().unwrap().to_owned();
-    let pod = "kind: Pod\nmetadata: {labels: {podlayer.dev/enabled: \"true\"}}\nspec: {containers: [{name: a, image: b}]}\n";
+    let pod =
+        "kind: Pod\nmetadata: {labels: {podlayer.dev/enabled: \"true\"}}\nspec: {containers: [{name: a, image: b}]}\n";
     let run = podlayer(&["render", "-f", "-", "--layers", &path], pod);
     assert_eq!(run.code, 2, "{}", run.stderr);
     assert!(run.stderr.contains("a Pod is no layer") && run.stderr.contains("line 15 column 3"), "{}", run.stderr);

@@ -140,7 +140,11 @@ pub(super) fn is_pipeline(value: &Value<'_>) -> bool {
 fn system_of(value: &Value<'_>) -> System {
     // A pipeline may be its steps alone.
     if let Value::List(items) = value {
-        let is_step = |item: &Value<'_>| STEP.iter().any(|key| item.get(key).is_some());
+        let is_step = |item: &Value<'_>| {
+            STEP.iter().any(|key| item.get(key).is_some())
+                || (item.get("command").is_some() && item.get("image").is_none())
+                || item.as_str() == Some("wait")
+        };
         return if items.iter().any(is_step) { System::Buildkite } else { System::Other };
     }
     let Value::Object(map) = value else { return System::Other };

@@ -254,6 +254,10 @@ fn what_a_pipeline_moves_is_looked_at_on_the_way() {
         "stdin:4:22: error: unknown field \"hostPid\" in the pod spec, did you mean \"hostPID\"? [unknown-field]";
     assert!(run.stderr.contains(wanted), "{}", run.stderr);
     assert!(!run.stderr.contains("unescaped-dollar"), "{}", run.stderr);
+    // A pipeline may be its steps alone.
+    let steps = "- command: make\n- wait\n";
+    let run = podlayer(&["convert", "-"], steps);
+    assert_eq!((run.code, run.stdout.as_str()), (0, steps), "{}", run.stderr);
     let run = podlayer(&["convert", "-"], &plugin("podSpecPath: {hostPID: true}"));
     assert_eq!(run.code, 1, "{}", run.stderr);
     let wanted = "stdin:4:7: unknown field \"podSpecPath\" of the plugin, did you mean \"podSpecPatch\"?";

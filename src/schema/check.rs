@@ -25,8 +25,8 @@ pub struct CheckOptions {
 /// list items that can't be told apart. In the order of the text.
 ///
 /// The patch is one of `root` (`POD.pod_spec()` for a layer); `under` is put in front of each finding's path. Names of
-/// list items are taken as they are, so globs and roles pass. Words of which a field takes
-/// only some (see [`super::Graph::values`]) and relations between fields aren't looked at: a newer API server may take more.
+/// list items are taken as they are, so globs and roles pass. Relations between fields aren't looked at, nor which words a
+/// field takes ([`super::Graph::values`]), for a newer API server may take more: docs/decisions/0026.
 pub fn check(document: &Document, root: TypeId, under: &Path, options: CheckOptions) -> Vec<Finding> {
     let mut check = Check { under, options, findings: Vec::new() };
     let place = Place::root(None);

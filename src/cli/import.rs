@@ -11,6 +11,7 @@ use super::{
 use crate::{
     import::{self, ImportError, Imported},
     layers::{Scope, Snapshot, manifest},
+    lint,
     value::Position,
 };
 
@@ -76,7 +77,8 @@ struct AzurePool {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  podlayer convert .buildkite/pipeline.yml > new.yml\n\nEverything else in the file stays \
-                        as it is written.\n\nExit codes: 0 all of it moved, 1 something to look at on stderr, 2 usage or \
+                        as it is written. What is wrong with the patches, as podlayer lint finds it, is told on \
+                        stderr.\n\nExit codes: 0 all of it moved, 1 something to look at on stderr, 2 usage or \
                         an unreadable file."
 )]
 pub(super) struct Convert {
@@ -89,8 +91,22 @@ pub(super) fn convert(args: &Convert) -> Result<Outcome, CliError> {
     let (text, file) = files::text_of(&args.file)?;
     let (out, imported) = import::convert(&text).map_err(unreadable(&file))?;
     tell(&imported, &file);
+    let wrong = wrong_patches(&text, &file);
+    if out == text && imported.remarks.is_empty() {
+        note(&format!("{}: no plugin has a podSpecPatch, nothing is moved", Path::new(&file).display()));
+    }
     print(&out)?;
-    Ok(outcome(&imported))
+    Ok(if wrong { Outcome::Findings } else { outcome(&imported) })
+}
+
+/// Tells what the API server will refuse once the patches stand in annotations, and says whether there is such.
+fn wrong_patches(text: &str, file: &str) -> bool {
+    let scope = Scope { own_namespace: crate::names::NAMESPACE };
+    let mut findings = lint::lint(lint::Source { text, file, stem: file, named: true }, scope, &[]);
+    // A `$` that stands alone is doubled on the way.
+    findings.retain(|finding| finding.severity == lint::Severity::Error && finding.code != lint::codes::UNESCAPED.name);
+    lint::text(&findings).lines().for_each(note);
+    !findings.is_empty()
 }
 
 /// Runs `import`.

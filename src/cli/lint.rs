@@ -4,19 +4,22 @@ use clap::ValueEnum;
 
 use super::{
     files, policy,
-    report::{CliError, Outcome, print},
+    report::{CliError, Outcome, note, print},
 };
 use crate::{
-    layers::Scope,
+    layers::{Scope, complaint::Printable},
     lint::{self, Source},
     names, presets,
+    value::Position,
 };
 
 /// Flags of `lint`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  podlayer lint layers/ job.yaml .buildkite/pipeline.yml\n  podlayer lint -o github \
-                  layers/\n\nWhat is neither a layer nor brings a step patch is passed over. Each finding ends with its \
+                  layers/\n\nWhat is neither a layer nor brings a step patch is passed over, with a note on stderr \
+                  where the file was named. The items of a List, as kubectl get -o yaml prints it, count as files of their \
+                  own. Each finding ends with its \
                   code; docs/lint.md says what it means.\n\nExit codes: 0 nothing found, 1 findings, 2 usage or an \
                   unreadable file."
 )]
@@ -60,7 +63,11 @@ pub(super) fn run(args: &Args) -> Result<Outcome, CliError> {
     let mut findings = Vec::new();
     for (path, text) in files::texts(&args.files)? {
         let (file, stem, named) = (path.display().to_string(), files::stem(&path), args.files.contains(&path));
-        findings.extend(lint::lint(Source { text: &text, file: &file, stem: &stem, named }, scope, &presets));
+        let report = lint::report(Source { text: &text, file: &file, stem: &stem, named }, scope, &presets);
+        for (Position { line, column }, text) in &report.passed_over {
+            note(&format!("{}:{line}:{column}: note: {text}", Printable(&file)));
+        }
+        findings.extend(report.findings);
     }
     print(&match args.output {
         Output::Text => lint::text(&findings),

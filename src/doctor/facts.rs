@@ -31,6 +31,8 @@ pub(super) struct Facts {
     pub(super) layers: Seen<Vec<(String, String)>>,
     pub(super) pods: Seen<Pods>,
     pub(super) jobs: Seen<Vec<RefusedJob>>,
+    /// Of pods that podlayer decided; none where Events can't be read, which `jobs` tells.
+    pub(super) lost_secrets: Vec<LostSecrets>,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +110,15 @@ pub(super) struct Pods {
     pub(super) unstamped: Vec<(String, String, i64)>,
     /// Names.
     pub(super) own: Vec<String>,
+}
+
+/// Secrets that a pod's `imagePullSecrets` name and the kubelet didn't find.
+#[derive(Debug)]
+pub(super) struct LostSecrets {
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    /// As the kubelet lists them: `a, b`.
+    pub(super) secrets: String,
 }
 
 #[derive(Debug)]

@@ -92,6 +92,8 @@ codes! {
     ProbeUnstamped => "probe-unstamped", Error;
     /// The pods that podlayer is asked about don't include those of the probe's namespace.
     ProbeOutside => "probe-outside", Info;
+    /// A pod of podlayer's names Secrets for its images that aren't there.
+    PullSecretMissing => "pull-secret-missing", Warning;
     /// There is one replica only.
     ReplicaAlone => "replica-alone", Warning;
     /// No replica is ready.

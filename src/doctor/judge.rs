@@ -6,7 +6,7 @@ use kube::core::{Selector, SelectorExt};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 use super::{
-    facts::{Configuration, Facts, Hook, Labels, Probe, Replica, Service},
+    facts::{Configuration, Facts, Hook, Labels, LostSecrets, Probe, Replica, Service},
     finding::{Code, Finding},
 };
 use crate::{certs::expiry, names};
@@ -360,6 +360,13 @@ fn pods(facts: &Facts, findings: &mut Vec<Finding>) {
             Code::JobRefused.found(text, format!("kubectl delete job -n {} {}", job.namespace, job.name))
         })),
     }
+    findings.extend(facts.lost_secrets.iter().map(|LostSecrets { namespace, pod, secrets }| {
+        let text = format!(
+            "pod {namespace}/{pod} names imagePullSecrets that its kubelet didn't find: {secrets}; its images are pulled \
+             without, make them there or take them out of the layer that names them"
+        );
+        Code::PullSecretMissing.found(text, format!("kubectl get secrets -n {namespace}"))
+    }));
 }
 
 #[cfg(test)]

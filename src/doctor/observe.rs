@@ -17,7 +17,7 @@ use kube::{Api, Client, api::ListParams};
 use time::OffsetDateTime;
 
 use super::{
-    facts::{Configuration, Facts, Hook, Labels, Pods, RefusedJob, Seen},
+    facts::{Configuration, Facts, Hook, Labels, LostSecrets, Pods, RefusedJob, Seen},
     probe, replicas,
 };
 use crate::{
@@ -46,6 +46,9 @@ const PAGE: u32 = 500;
 
 /// How many answers of one list are read: 10,000 opted-in pods are enough to find those that lack something.
 const PAGES: usize = 20;
+
+/// How many pods of one fault are asked for.
+const TRIED: usize = 5;
 
 pub(super) async fn observe(client: &Client, ask: &Ask) -> Result<Facts, Away> {
     // What can't be answered here can't be answered anywhere.
@@ -80,6 +83,7 @@ pub(super) async fn observe(client: &Client, ask: &Ask) -> Result<Facts, Away> {
         layers: bad_layers(client, &ask.namespace).await,
         pods: pods(client, &ask.namespace).await,
         jobs: refused_jobs(client, &hook_names).await,
+        lost_secrets: lost_secrets(client).await.unwrap_or_default(),
         mutating,
         validating,
     })
@@ -211,6 +215,35 @@ async fn pods(client: &Client, own: &str) -> Seen<Pods> {
         }
     }
     Ok(pods)
+}
+
+/// The Secrets that pods name which podlayer decided, and that their kubelets lately didn't find; once for each namespace. The kubelet says
+/// so in an Event, and goes on without; so nobody need be allowed to read Secrets for it.
+async fn lost_secrets(client: &Client) -> Seen<Vec<LostSecrets>> {
+    let api: Api<Event> = Api::all(client.clone());
+    let params = ListParams::default().fields("reason=FailedToRetrieveImagePullSecret,regarding.kind=Pod").limit(PAGE);
+    let mut by_secrets: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for event in api.list(&params).await.map_err(why)?.items {
+        let note = event.note.unwrap_or_default();
+        // `Unable to retrieve some image pull secrets (a, b); attempting to …`
+        let secrets = note.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(secrets, _)| secrets);
+        let (Some(secrets), Some(pod)) = (secrets, event.regarding) else { continue };
+        let place = (pod.namespace.unwrap_or_default(), secrets.to_owned());
+        by_secrets.entry(place).or_default().push(pod.name.unwrap_or_default());
+    }
+    let mut lost = Vec::new();
+    for ((namespace, secrets), pods) in by_secrets {
+        let api = Api::<Pod>::namespaced(client.clone(), &namespace);
+        // Events come in no order and outlive their pods: a few are tried.
+        for pod in pods.into_iter().rev().take(TRIED) {
+            let Ok(Some(found)) = there(api.get_metadata(&pod).await) else { continue };
+            if found.metadata.annotations.is_some_and(|all| all.contains_key(names::APPLIED)) {
+                lost.push(LostSecrets { namespace, pod, secrets });
+                break;
+            }
+        }
+    }
+    Ok(lost)
 }
 
 /// The Jobs that have no pods because a webhook of podlayer's refuses them.

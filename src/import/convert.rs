@@ -3,7 +3,8 @@
 use super::{ImportError, Imported, entries, read};
 use crate::{
     names,
-    value::{Marks, Position, Value, to_json},
+    schema::{POD, Type, nearest, quoted},
+    value::{Document, Marks, Position, Value, to_json},
     yaml,
 };
 
@@ -25,13 +26,14 @@ struct Plugin {
 /// Moves every `podSpecPatch` of a pipeline; the remarks say which can't be moved, and what else to know.
 ///
 /// # Errors
-/// [`ImportError`] for what isn't YAML.
+/// [`ImportError`] for what isn't YAML, or no pipeline.
 pub fn convert(text: &str) -> Result<(String, Imported), ImportError> {
     let document = read(text)?;
+    must_be_pipeline(&document)?;
     let mut plugins = Vec::new();
-    find(&document.value, &document.marks, "", &mut plugins);
-    plugins.sort_by_key(|plugin| plugin.key);
     let mut imported = Imported::default();
+    find(&document.value, &document.marks, "", &mut plugins, &mut imported);
+    plugins.sort_by_key(|plugin| plugin.key);
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     // From the last to the first, so that the places of those before stay what they are.
     for plugin in plugins.iter().rev() {
@@ -47,7 +49,7 @@ pub fn convert(text: &str) -> Result<(String, Imported), ImportError> {
                 .remark(plugin.key, "podSpecPatch stays as it is: it is not in plain block style, move it by hand"),
         }
     }
-    imported.remarks.reverse();
+    imported.remarks.sort_by_key(|(at, _)| *at);
     let mut out = lines.join("\n");
     if text.ends_with('\n') && !out.is_empty() {
         out.push('\n');
@@ -55,7 +57,40 @@ pub fn convert(text: &str) -> Result<(String, Imported), ImportError> {
     Ok((out, imported))
 }
 
-fn find(value: &Value<'static>, marks: &Marks, name: &str, out: &mut Vec<Plugin>) {
+/// A pipeline is an object with `steps`, whatever else stands beside them (anchors for the steps, most often), or a list of
+/// steps.
+fn must_be_pipeline(document: &Document) -> Result<(), ImportError> {
+    const WANTED: &str = "a pipeline of Buildkite is wanted, with its steps under \"steps:\"";
+    let fail = |text: String, at: Position| Err(ImportError::Shape { text, at });
+    let Value::Object(map) = &document.value else {
+        let is_list = matches!(document.value, Value::List(_));
+        return if is_list { Ok(()) } else { fail(WANTED.to_owned(), document.marks.at) };
+    };
+    if map.contains_key("steps") {
+        return Ok(());
+    }
+    let at = |marks: Option<&Marks>| marks.map_or(document.marks.at, Marks::shown);
+    if let (Some(kind), marks) = (map.get("kind").and_then(Value::as_str), map.position("kind")) {
+        let text = format!("kind {} is no pipeline: {WANTED}", quoted(kind));
+        return fail(text, at(marks.and_then(|at| document.marks.children.get(at))));
+    }
+    let keys = || map.keys().zip(&document.marks.children);
+    if let Some((key, marks)) = keys().find(|(key, _)| nearest(key, ["steps"]).is_some()) {
+        return fail(format!("unknown field {}, did you mean \"steps\"?", quoted(key)), at(Some(marks)));
+    }
+    let is_of_pod = |key: &str| matches!(POD.target(POD.pod_spec()).1, Type::Struct(spec) if spec.field(key).is_some());
+    match keys().next() {
+        Some((key, marks)) if is_of_pod(key) => {
+            let text =
+                format!("{} is a field of pods, and a patch by itself has nothing to move: {WANTED}", quoted(key));
+            fail(text, at(Some(marks)))
+        }
+        Some((key, marks)) => fail(format!("unknown field {}: {WANTED}", quoted(key)), at(Some(marks))),
+        None => fail(WANTED.to_owned(), document.marks.at),
+    }
+}
+
+fn find(value: &Value<'static>, marks: &Marks, name: &str, out: &mut Vec<Plugin>, imported: &mut Imported) {
     match value {
         Value::Object(map) => {
             let name = name.split('#').next().unwrap_or_default();
@@ -74,10 +109,19 @@ fn find(value: &Value<'static>, marks: &Marks, name: &str, out: &mut Vec<Plugin>
                     annotations,
                 });
             }
-            entries(value, marks).for_each(|(key, value, marks)| find(value, marks, key, out));
+            let misspelt =
+                |key: &str| is_plugin && key != names::KEY_PATCH && nearest(key, [names::KEY_PATCH]).is_some();
+            for (key, value, marks) in entries(value, marks) {
+                if misspelt(key) {
+                    let text =
+                        format!("unknown field {} of the plugin, did you mean \"{}\"?", quoted(key), names::KEY_PATCH);
+                    imported.remark(marks.shown(), text);
+                }
+                find(value, marks, key, out, imported);
+            }
         }
         Value::List(items) => {
-            items.iter().zip(&marks.children).for_each(|(item, marks)| find(item, marks, name, out));
+            items.iter().zip(&marks.children).for_each(|(item, marks)| find(item, marks, name, out, imported));
         }
         _ => {}
     }

@@ -49,7 +49,7 @@ pub enum ImportError {
     #[error("{0}, {at}", at = .0.at())]
     Yaml(#[source] Box<yaml::Error>),
     /// It is something else.
-    #[error("{text}, {at}")]
+    #[error("{text}{} {at}", if text.ends_with('?') { "" } else { "," })]
     Shape {
         /// What is wrong with it.
         text: String,

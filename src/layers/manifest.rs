@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use super::{Cause, Complaint, Layer, LayerSource, ParseError, Place, Scope, parse, parse_bare};
 use crate::{
     names,
-    value::{Document, Marks, Position, Value},
+    schema::nearest,
+    value::{Document, Marks, Path, Position, Value},
     yaml,
 };
 
@@ -21,9 +22,11 @@ pub fn read(text: &str, file: &str, stem: &str, scope: Scope<'_>) -> Result<Vec<
     let documents = documents(text);
     let several = documents.len() > 1;
     for (line, part) in documents {
-        match read_one(text, part, line, several, file, stem, scope) {
-            Ok(layer) => layers.push(layer),
-            Err(ParseError(more)) => complaints.extend(more),
+        for read in read_one(text, part, line, several, file, stem, scope) {
+            match read {
+                Ok(layer) => layers.push(layer),
+                Err(ParseError(more)) => complaints.extend(more),
+            }
         }
     }
     if complaints.is_empty() { Ok(layers) } else { Err(ParseError(complaints)) }
@@ -37,39 +40,101 @@ fn read_one(
     file: &str,
     stem: &str,
     scope: Scope<'_>,
-) -> Result<Layer, ParseError> {
+) -> Vec<Result<Layer, ParseError>> {
     let start = Position { line, column: 1 };
-    let place = Place::Text(file.to_owned());
     let document = match yaml::parse(part, &yaml::Options::LAYER) {
         Ok(parsed) => parsed.document,
         Err(error) => {
             let at = Some(error.at());
-            let complaint = Complaint { cause: Cause::Yaml(Box::new(error)), place, at };
-            return Err(shifted(ParseError(vec![complaint]), start));
+            let complaint = Complaint { cause: Cause::Yaml(Box::new(error)), place: Place::Text(file.to_owned()), at };
+            return vec![Err(shifted(ParseError(vec![complaint]), start))];
         }
     };
+    if let Some(items) = items(&document) {
+        // A namespace's ConfigMaps, which has others besides the layers.
+        let is_other = |item: &&Document| {
+            item.value.get("kind").and_then(Value::as_str) == Some("ConfigMap") && !is_layer(&item.value)
+        };
+        return items
+            .iter()
+            .filter(|item| !is_other(item))
+            .map(|item| read_object(item, text, start, file, scope))
+            .collect();
+    }
+    vec![match document.value.get("kind") {
+        None if !several => parse_bare(stem, part, file).map_err(|error| shifted(error, start)),
+        _ => read_object(&document, text, start, file, scope),
+    }]
+}
+
+/// Reads the layer of one object that was read out of `text`, where its document starts at `start`.
+///
+/// # Errors
+/// As [`read`]'s.
+pub fn read_object(
+    document: &Document,
+    text: &str,
+    start: Position,
+    file: &str,
+    scope: Scope<'_>,
+) -> Result<Layer, ParseError> {
+    let place = Place::Text(file.to_owned());
     let complain = |text: String, at: Position| {
         let complaint = Complaint { cause: Cause::Config(text), place: place.clone(), at: Some(at.within(start, 0)) };
         Err(ParseError(vec![complaint]))
     };
     match document.value.get("kind").map(|kind| kind.as_str().unwrap_or_default()) {
         Some("ConfigMap") => {
-            if let Some((key, marks)) = not_text(&document) {
+            if let Some((key, marks)) = not_text(document) {
                 return complain(format!("data.{key} must be text: write it as a block after |"), marks.at);
             }
-            let source = source(&document);
-            parse(&source, scope).map_err(|error| in_file(error, text, &document, start, &place))
+            parse(&source(document), scope).map_err(|error| in_file(error, text, document, start, &place))
+        }
+        Some(kind @ ("List" | "ConfigMapList")) => {
+            complain(format!("items must be a list of ConfigMaps in a {kind}"), document.locate(&Path::field("items")))
         }
         Some(kind) => complain(
             format!("a {kind} is no layer: write a ConfigMap with the label {}, or a bare patch", names::LAYER),
             document.marks.at,
         ),
-        None if several => complain(
-            "a file with several documents must hold ConfigMaps: put a bare patch in a file of its own".into(),
+        None => complain(
+            "a file with several objects must hold ConfigMaps: put a bare patch in a file of its own".into(),
             document.marks.at,
         ),
-        None => parse_bare(stem, part, file).map_err(|error| shifted(error, start)),
     }
+}
+
+/// Whether a ConfigMap is a layer, or was meant to be one.
+pub fn is_layer(value: &Value<'_>) -> bool {
+    let has = |of: Option<&Value<'_>>, is: &dyn Fn(&str) -> bool| {
+        of.and_then(Value::as_object).is_some_and(|map| map.keys().any(is))
+    };
+    let labels = value.get("metadata").and_then(|metadata| metadata.get("labels"));
+    let ours = [names::LAYER, names::ORDER].map(|label| label.trim_start_matches(names::DOMAIN));
+    has(labels, &|key| key.strip_prefix(names::DOMAIN).is_some_and(|key| nearest(key, ours).is_some()))
+        || has(value.get("data"), &|key| key.strip_suffix(".yaml").unwrap_or(key) == names::KEY_PATCH)
+}
+
+/// The items of a list as `kubectl get -o yaml` prints it, each as if it stood by itself, with its place; none where a
+/// document is something else.
+pub fn items(document: &Document) -> Option<Vec<Document>> {
+    let kind = document.value.get("kind")?.as_str().filter(|kind| matches!(*kind, "List" | "ConfigMapList"))?;
+    let Some((items, marks)) = child(&document.value, &document.marks, "items").filter(|(items, _)| !items.is_null())
+    else {
+        return Some(Vec::new());
+    };
+    let item = |(value, marks): (&Value<'static>, &Marks)| {
+        let (mut value, mut marks) = (value.clone(), marks.clone());
+        // The API server doesn't repeat the kind in each.
+        if let (Value::Object(map), "ConfigMapList") = (&mut value, kind)
+            && !map.contains_key("kind")
+        {
+            map.insert("kind", Value::from("ConfigMap"));
+            marks.children.push(Marks::leaf(marks.at));
+        }
+        Document { value, marks }
+    };
+    Some(items.as_list()?.iter().zip(&marks.children).map(item).collect())
 }
 
 /// The parts of a text between lines that start with `---`, each with the number of its first line; empty ones left
@@ -213,6 +278,35 @@ mod tests {
         let text = "\u{feff}# comment\n---\nhostNetwork: true\n";
         assert_eq!(documents(text).len(), 1);
         assert_eq!(documents("\u{feff}hostNetwork: true\n").len(), 1);
+    }
+
+    #[test]
+    fn the_items_of_a_list_are_read_as_if_each_stood_by_itself() {
+        let item = |name: &str, patch: &str| {
+            format!(
+                "- apiVersion: v1\n  data:\n    podSpecPatch: |\n      {patch}\n  kind: ConfigMap\n  metadata:\n    labels: {{podlayer.dev/layer: default}}\n    name: {name}\n"
+            )
+        };
+        let other = "- data: {ca.crt: x}\n  kind: ConfigMap\n  metadata: {name: kube-root-ca.crt}\n";
+        let list =
+            |items: &str| format!("apiVersion: v1\nitems:\n{items}kind: List\nmetadata: {{resourceVersion: \"\"}}\n");
+        let text = list(&(item("a", "hostNetwork: true") + other + &item("b", "hostPID: true")));
+        let layers = read(&text, "f", "f", SCOPE).unwrap();
+        let names: Vec<String> = layers.iter().map(|layer| layer.id.to_string()).collect();
+        assert_eq!(names, ["default/a", "default/b"]);
+        // In a file with more, and with mistakes in two items: all of them, each at its place in the file.
+        let text = format!("# a comment\n---\n{}", list(&(item("a", "llamas: 1") + other + &item("b", "hostPID: 1"))));
+        let error = read(&text, "f", "f", SCOPE).unwrap_err();
+        let places: Vec<_> = error.0.iter().map(|complaint| complaint.at.map(|at| (at.line, at.column))).collect();
+        assert_eq!(places, [Some((8, 7)), Some((19, 16))], "{error}");
+        let secret = read(&list("- kind: Secret\n"), "f", "f", SCOPE).unwrap_err();
+        assert!(secret.to_string().starts_with("a Secret is no layer"), "{secret}");
+        // As the API server itself lists them, which is JSON and doesn't repeat the kind.
+        let raw = r#"{"kind":"ConfigMapList","items":[{"metadata":{"name":"a","labels":{"podlayer.dev/layer":"default"}},"data":{"podSpecPatch":"hostPID: true"}}]}"#;
+        assert_eq!(read(raw, "f", "f", SCOPE).unwrap().len(), 1);
+        assert_eq!(read("kind: List\nitems: []\n", "f", "f", SCOPE).unwrap().len(), 0);
+        let error = read("kind: List\nitems: a\n", "f", "f", SCOPE).unwrap_err();
+        assert!(error.to_string().contains("items must be a list"), "{error}");
     }
 
     #[test]

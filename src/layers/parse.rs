@@ -191,7 +191,9 @@ impl<'s> Reader<'s> {
                 }
                 None => {
                     let known: Vec<&str> = keys(kind).collect();
-                    let hint = match nearest(base, known.iter().copied()) {
+                    let near =
+                        if base == "patch" { Some(names::KEY_PATCH) } else { nearest(base, known.iter().copied()) };
+                    let hint = match near.filter(|near| known.contains(near)) {
                         Some(near) => format!(", did you mean {near:?}?"),
                         None if kind == Kind::StepRules => format!(", step-rules have {}", known.join(", ")),
                         None => format!(", a layer has {}", known.join(", ")),

@@ -20,7 +20,7 @@ pub struct Code {
 
 macro_rules! codes {
     ($($constant:ident $severity:ident $name:literal $title:literal $help:literal)*) => {
-        $(pub(super) const $constant: &Code =
+        $(pub(crate) const $constant: &Code =
             &Code { name: $name, severity: Severity::$severity, title: $title, help: $help };)*
         /// All of them, by name.
         pub const ALL: &[&Code] = &[$($constant),*];
@@ -31,6 +31,9 @@ codes! {
     AMBIGUOUS Warning "ambiguous-scalar"
         "a value without quotes is not read as what stands there"
         "`on` is true, `1.20` is 1.2 and `0644` is 420 to kubectl's reader (YAML 1.1). Put the text in quotes. File modes and fields that are true or false are not reported."
+    BLANK Error "blank"
+        "a name or an image without text"
+        "The API server refuses the pod. Leave the line out to keep what the pod has."
     DELETE_BESIDE Error "delete-beside-list"
         "`$deleteFromPrimitiveList/F` beside `F`"
         "The list is merged first and cut afterwards, so that an item in both is gone. Keep one of the two."
@@ -58,12 +61,18 @@ codes! {
     MISPLACED Warning "misplaced-step"
         "a step patch on the Job itself"
         "It is read from the annotations of the Job's pod template. Move it to `spec.template.metadata.annotations`."
+    NO_IMAGE Error "missing-image"
+        "a container without an image in a list that is written anew"
+        "Behind the marker `- $patch: replace` nothing is left of the pod's own containers, so each must say what it runs."
+    NO_VOLUME Warning "missing-volume"
+        "a mount of a volume that the patch lacks, while it has one of nearly that name"
+        "Most often a slip of the pen; the API server refuses a pod with a mount and no volume for it. Nothing is said where no name is near: the pod or another layer may bring the volume."
     PORT Warning "port-protocol"
         "a port with a protocol in a merged list"
         "Ports are merged by `containerPort` alone, so a port that a pod has in TCP and UDP becomes one. Write the whole list with the marker `- $patch: replace`."
     REFUSED Error "refused-field"
         "something that no patch may have"
-        "`ephemeralContainers`, `nodeName` in a step, a whole pod in the place of its spec."
+        "`ephemeralContainers`, `nodeName` in a step, a whole pod in the place of its spec, the patch below its own key."
     REPLACE_MAP Warning "replace-on-absent"
         "`$patch: replace` in an object"
         "Where the pod lacks the object, kubectl's merge sets nothing at all. If it is to be there in any case, write it plainly and set what must go to null."
@@ -88,6 +97,9 @@ codes! {
     UNKNOWN_FIELD Error "unknown-field"
         "a field that pods don't have"
         "Most often a slip of the pen, or a field one level too high or too low. The text says the nearest."
+    UNKNOWN_VALUE Error "unknown-value"
+        "a word that the field doesn't take"
+        "The API server refuses the pod. Words are told apart by case: `Always`, `ClusterFirst`, `NoSchedule`. The text says the nearest, or all that there are."
     WRONG_TYPE Error "wrong-type"
         "a value of the wrong type"
         "The text says what is wanted and how to write it."
@@ -112,7 +124,8 @@ pub(super) fn of_kind(kind: &FindingKind) -> &'static Code {
         FindingKind::DuplicateItem { .. } => DUPLICATE,
         FindingKind::Expanded { .. } => EXPANDED,
         FindingKind::KeyNull { .. } | FindingKind::MissingKey { .. } => MERGE_KEY,
-        FindingKind::EphemeralContainers | FindingKind::NodeName | FindingKind::WholePod => REFUSED,
+        FindingKind::EphemeralContainers | FindingKind::NodeName => REFUSED,
+        FindingKind::PatchKey { .. } | FindingKind::WholePod { .. } => REFUSED,
         FindingKind::UnknownField { .. } => UNKNOWN_FIELD,
         FindingKind::NotAMap { .. } | FindingKind::WrongType { .. } => WRONG_TYPE,
     }

@@ -55,6 +55,9 @@ enum System {
 
 const DIRECTIVES: &[&str] = &["$patch", "$retainKeys", "$setElementOrder", "$deleteFromPrimitiveList"];
 
+/// What only a step of Buildkite has, and no item of any list of a pod.
+const STEP: &[&str] = &["plugins", "commands", "trigger", "agents", "label", "block"];
+
 /// The variables from which GitLab's runner makes annotations (`KUBERNETES_POD_ANNOTATIONS_1: key=value`).
 const GITLAB_ANNOTATIONS: &str = "KUBERNETES_POD_ANNOTATIONS";
 
@@ -135,6 +138,15 @@ pub(super) fn is_pipeline(value: &Value<'_>) -> bool {
 }
 
 fn system_of(value: &Value<'_>) -> System {
+    // A pipeline may be its steps alone.
+    if let Value::List(items) = value {
+        let is_step = |item: &Value<'_>| {
+            STEP.iter().any(|key| item.get(key).is_some())
+                || (item.get("command").is_some() && item.get("image").is_none())
+                || item.as_str() == Some("wait")
+        };
+        return if items.iter().any(is_step) { System::Buildkite } else { System::Other };
+    }
     let Value::Object(map) = value else { return System::Other };
     if map.contains_key("kind") || map.contains_key("apiVersion") {
         return System::Other;

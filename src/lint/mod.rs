@@ -6,6 +6,7 @@ mod output;
 mod patch;
 mod secrets;
 mod traps;
+mod values;
 mod walk;
 
 use codes::Code;
@@ -17,7 +18,7 @@ use crate::{
     layers::{Complaint, Layer, ParseError, Place, Scope, manifest, parse_step},
     names,
     presets::Preset,
-    schema::{self, CheckOptions, POD, nearest},
+    schema::{self, CheckOptions, POD, nearest, quoted},
     value::{Document, Path, Position, Segment, Value},
     yaml,
 };
@@ -37,6 +38,15 @@ pub struct Finding {
     pub code: &'static str,
     /// What is wrong and what to write instead.
     pub message: String,
+}
+
+/// All that there is to say of one file.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// What to look at, in the order of the file.
+    pub findings: Vec<Finding>,
+    /// What was passed over though somebody named the file: where, and what to write if it was meant for a layer.
+    pub passed_over: Vec<(Position, String)>,
 }
 
 /// How bad a finding is.
@@ -79,30 +89,41 @@ const LENIENT: yaml::Options = yaml::Options { strict: false, ..yaml::Options::L
 /// layers that don't say themselves which CI system they are for. What is neither a layer nor brings a step patch has
 /// no findings.
 pub fn lint(source: Source<'_>, scope: Scope<'_>, presets: &[&'static Preset]) -> Vec<Finding> {
-    let mut lint = Lint { source, scope, presets, findings: Vec::new() };
+    report(source, scope, presets).findings
+}
+
+/// The same, with what was passed over.
+pub fn report(source: Source<'_>, scope: Scope<'_>, presets: &[&'static Preset]) -> Report {
+    let mut lint = Lint { source, scope, presets, report: Report::default() };
     let documents = manifest::documents(source.text);
     let several = documents.len() > 1;
+    if documents.is_empty() && source.named {
+        lint.report.passed_over.push((Position::START, "nothing stands in it".to_owned()));
+    }
     for (line, part) in documents {
         lint.document(Position { line, column: 1 }, part, several);
     }
-    let mut findings = lint.findings;
-    findings.sort_by_key(|finding| (finding.line, finding.column));
-    findings.dedup();
-    findings
+    let mut report = lint.report;
+    report.findings.sort_by_key(|finding| (finding.line, finding.column));
+    report.findings.dedup();
+    report
 }
+
+/// Reads the layers of an object, whose complaints have their places in the document that it stands in.
+type Reader<'r> = &'r dyn Fn() -> Result<Vec<Layer>, ParseError>;
 
 struct Lint<'s> {
     source: Source<'s>,
     scope: Scope<'s>,
     presets: &'s [&'static Preset],
-    findings: Vec<Finding>,
+    report: Report,
 }
 
 impl Lint<'_> {
     fn push(&mut self, at: Position, code: &'static Code, message: String) {
         let Position { line, column } = at;
         let file = self.source.file.to_owned();
-        self.findings.push(Finding { file, line, column, severity: code.severity, code: code.name, message });
+        self.report.findings.push(Finding { file, line, column, severity: code.severity, code: code.name, message });
     }
 
     fn document(&mut self, start: Position, part: &str, several: bool) {
@@ -110,20 +131,43 @@ impl Lint<'_> {
             Ok(parsed) => parsed,
             // In a folder, what isn't YAML may be anything: a chart's template.
             Err(_) if !self.source.named && part.contains("{{") => return,
-            Err(error) => {
-                let error = error.moved(&|at| at.within(start, 0));
-                return self.push(error.at(), codes::SYNTAX, error.to_string());
-            }
+            Err(error) => return self.syntax(start, part, error),
         };
         let document = &parsed.document;
+        let (Source { file, stem, .. }, scope) = (self.source, self.scope);
+        let Some(items) = manifest::items(document) else {
+            let read = || manifest::read(part, file, stem, scope);
+            return self.object(start, part, document, several, &read);
+        };
+        // Found by the reader of layers in what is no list.
+        if let Err(error) = yaml::parse(part, &yaml::Options::LAYER) {
+            self.syntax(start, part, error);
+        }
+        for item in &items {
+            let read = || manifest::read_object(item, part, Position::START, file, scope).map(|layer| vec![layer]);
+            self.object(start, part, item, true, &read);
+        }
+    }
+
+    fn syntax(&mut self, start: Position, part: &str, error: yaml::Error) {
+        let error = error.moved(&|at| at.within(start, 0));
+        self.push(error.at(), codes::SYNTAX, format!("{error}{}", template(part)));
+    }
+
+    /// One object, which stands by itself or in a list; `read` reads it as a layer.
+    fn object(&mut self, start: Position, part: &str, document: &Document, several: bool, read: Reader<'_>) {
         let embedded = embedded::find(document);
         let kind = document.value.get("kind").and_then(Value::as_str);
         let is_layer = match kind {
-            Some(kind) => kind == "ConfigMap" && is_layer(&document.value),
+            Some(kind) => kind == "ConfigMap" && manifest::is_layer(&document.value),
             None => embedded.is_empty() && self.is_bare_patch(&document.value, several),
         };
         if is_layer {
-            self.layer(start, part, document);
+            let read = read();
+            self.layer(start, part, document, read);
+        } else if embedded.is_empty() && self.source.named {
+            let at = document.marks.at.within(start, 0);
+            self.report.passed_over.push((at, passed_over(&document.value)));
         }
         for found in &embedded {
             self.embedded(start, found);
@@ -132,8 +176,11 @@ impl Lint<'_> {
 
     /// Whether a document without a kind is a bare patch.
     fn is_bare_patch(&self, value: &Value<'_>, several: bool) -> bool {
+        if embedded::is_pipeline(value) {
+            return false;
+        }
         let Value::Object(map) = value else { return self.source.named && !several };
-        if embedded::is_pipeline(value) || map.contains_key("apiVersion") {
+        if map.contains_key("apiVersion") {
             return false;
         }
         if self.source.named {
@@ -146,15 +193,17 @@ impl Lint<'_> {
     }
 
     /// A ConfigMap or a bare patch.
-    fn layer(&mut self, start: Position, part: &str, document: &Document) {
-        let Source { text, file, stem, .. } = self.source;
-        let read = manifest::read(part, file, stem, self.scope);
+    fn layer(&mut self, start: Position, part: &str, document: &Document, read: Result<Vec<Layer>, ParseError>) {
+        let text = self.source.text;
         let read = read.map_err(|ParseError(complaints)| {
             for complaint in complaints {
                 let complaint = complaint.moved(&|at| at.within(start, 0));
-                self.push(complaint.at.unwrap_or(start), codes::of(&complaint.cause), cause(&complaint));
+                let code = codes::of(&complaint.cause);
+                let template = if code.name == codes::SYNTAX.name { template(part) } else { "" };
+                self.push(complaint.at.unwrap_or(start), code, cause(&complaint) + template);
             }
         });
+        self.labels(start, document);
         let (patch, inside) = patch_of(document, part);
         let place = |at: Position| match inside {
             Some(scalar) => manifest::inside(text, scalar.within(start, 0), Some(at)),
@@ -174,6 +223,20 @@ impl Lint<'_> {
         }
     }
 
+    /// Labels that aren't text: they count as if they were, but the API server takes no such ConfigMap.
+    fn labels(&mut self, start: Position, document: &Document) {
+        let path =
+            |key: &str| Path::field("metadata").join(Segment::Field("labels".into())).join(Segment::Field(key.into()));
+        let labels = document.value.get("metadata").and_then(|metadata| metadata.get("labels"));
+        for (key, value) in labels.and_then(Value::as_object).into_iter().flat_map(|labels| labels.iter()) {
+            let Some(text) = value.scalar_text().filter(|_| value.as_str().is_none() && !value.is_null()) else {
+                continue;
+            };
+            let at = document.locate_value(&path(key)).within(start, 0);
+            self.push(at, codes::LAYER, format!("label {} must be text: write {}", quoted(key), quoted(&text)));
+        }
+    }
+
     fn traps(&mut self, layer: &Layer, presets: &[&'static Preset], place: &dyn Fn(Position) -> Position) {
         for (at, message) in traps::find(layer, presets) {
             self.push(place(at), codes::TRAP, message);
@@ -181,10 +244,8 @@ impl Lint<'_> {
     }
 
     fn has_error_at(&self, at: Position) -> bool {
-        let here = |finding: &Finding| (finding.line, finding.column) == (at.line, at.column);
-        self.findings.iter().any(|finding| here(finding) && finding.severity == Severity::Error)
-            // The error stands at the key, on the same line.
-            || self.findings.iter().any(|finding| finding.line == at.line && finding.severity == Severity::Error)
+        // The error may stand at the key, on the same line.
+        self.report.findings.iter().any(|finding| finding.line == at.line && finding.severity == Severity::Error)
     }
 
     fn unescaped(&mut self, at: Position, directive: &str, found: &Embedded) {
@@ -193,7 +254,7 @@ impl Lint<'_> {
     }
 
     /// A patch that is an object of the file, as Buildkite's plugin takes it.
-    fn object(&mut self, start: Position, found: &Embedded, document: &Document, unescaped: &[(Position, String)]) {
+    fn plugin(&mut self, start: Position, found: &Embedded, document: &Document, unescaped: &[(Position, String)]) {
         for (at, directive) in unescaped {
             self.unescaped(at.within(start, 0), directive, found);
         }
@@ -218,7 +279,7 @@ impl Lint<'_> {
         }
         let text = match &found.body {
             Body::Text(text) => text,
-            Body::Object(document, unescaped) => return self.object(start, found, document, unescaped),
+            Body::Object(document, unescaped) => return self.plugin(start, found, document, unescaped),
             Body::Wrong => {
                 let message = format!("annotation {} must be text: write it as a block after |", names::STEP_PATCH);
                 return self.push(scalar, codes::NOT_TEXT, message);
@@ -252,14 +313,31 @@ impl Lint<'_> {
     }
 }
 
-/// Whether a ConfigMap is one of podlayer's, or was meant to be.
-fn is_layer(value: &Value<'_>) -> bool {
-    let has = |of: Option<&Value<'_>>, is: &dyn Fn(&str) -> bool| {
-        of.and_then(Value::as_object).is_some_and(|map| map.keys().any(is))
-    };
-    let labels = value.get("metadata").and_then(|metadata| metadata.get("labels"));
-    has(labels, &|key| key == names::LAYER || key == names::ORDER)
-        || has(value.get("data"), &|key| key.strip_suffix(".yaml").unwrap_or(key) == names::KEY_PATCH)
+/// What to say besides of a text that can't be read and may be a template.
+fn template(part: &str) -> &'static str {
+    if part.contains("{{") {
+        "; a template is read once it is filled in, as by helm template CHART | podlayer lint -"
+    } else {
+        ""
+    }
+}
+
+/// Why a document was passed over.
+fn passed_over(value: &Value<'_>) -> String {
+    let step = names::STEP_PATCH;
+    match value.get("kind").and_then(Value::as_str) {
+        Some("ConfigMap") => format!("a ConfigMap without the label {} is no layer and is passed over", names::LAYER),
+        Some(kind) if nearest(kind, ["ConfigMap"]).is_some() => {
+            format!("unknown kind {} is passed over, did you mean \"ConfigMap\"?", quoted(kind))
+        }
+        Some(kind) => format!(
+            "kind {}: without the annotation {step} it is passed over; a layer is a ConfigMap with the label {}, or a file \
+             with what stands below a pod's spec",
+            quoted(kind),
+            names::LAYER
+        ),
+        None => format!("neither a layer nor anything with the annotation {step}: passed over"),
+    }
 }
 
 /// The text of the patch of a ConfigMap or bare patch, and where it starts in a ConfigMap.

@@ -2,7 +2,7 @@
 
 use super::{
     codes::{self, Code},
-    secrets,
+    secrets, values,
     walk::{Place, walk},
 };
 use crate::{
@@ -20,6 +20,7 @@ pub(super) fn find(parsed: &Parsed, step: bool) -> Vec<Found> {
         directives(place, &mut found);
         sources(place, &mut found);
         ports(place, &mut found);
+        values::find(place, &mut found);
         if !step {
             secrets::find(place, &mut found);
         }
@@ -124,7 +125,8 @@ fn noun(ty: &str) -> &str {
 fn ports(place: &Place<'_>, found: &mut Vec<Found>) {
     let is_port = place.ty.is_some_and(|ty| &*ty.name == "ContainerPort") && place.merged_item;
     let Some(protocol) = place.value.get("protocol").and_then(Value::as_str).filter(|_| is_port) else { return };
-    if protocol != "TCP" {
+    // Another word than these is none at all, which is told elsewhere.
+    if matches!(protocol, "SCTP" | "UDP") {
         let text = format!(
             "ports are merged by containerPort alone: a pod that has this port in another protocol than {protocol} loses it"
         );

@@ -13,6 +13,8 @@ pub(super) struct Place<'d> {
     pub marks: &'d Marks,
     /// The field that it is, or that its list is.
     pub field: &'d str,
+    /// The type that it has, where that is known.
+    pub id: Option<TypeId>,
     /// The object type that it has, where it has one.
     pub ty: Option<&'static Struct>,
     /// Whether it is an item of a list that is merged by a key.
@@ -43,13 +45,13 @@ fn go<'d>(
     within: Within<'d>,
     see: &mut impl FnMut(&Place<'d>),
 ) {
-    let target = ty.map(|ty| POD.target(ty).1);
+    let (id, target) = ty.map(|ty| POD.target(ty)).unzip();
     let object = match target {
         Some(Type::Struct(fields)) => Some(fields),
         _ => None,
     };
     let Within { field, key, merged_item, whole } = within;
-    see(&Place { value, marks, field, ty: object, merged_item, whole });
+    see(&Place { value, marks, field, id, ty: object, merged_item, whole });
     match value {
         Value::Object(map) => {
             for ((name, value), marks) in map.iter().zip(&marks.children) {

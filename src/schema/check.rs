@@ -3,12 +3,16 @@ use std::{borrow::Cow, collections::HashMap};
 use super::{
     Form, POD, Struct, Type, TypeId,
     finding::{Finding, FindingKind, Suggestion, Wanted},
+    fix,
     nearest::{nearest, nearest_within},
     place::{Place, Step},
     scalar,
     text::{described, quoted},
 };
-use crate::value::{Document, Kind, Map, Marks, Path, Position, Value};
+use crate::{
+    names,
+    value::{Document, Kind, Map, Marks, Path, Position, Value},
+};
 
 /// What else a check looks for, which depends on whose patch it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,15 +25,18 @@ pub struct CheckOptions {
 /// list items that can't be told apart. In the order of the text.
 ///
 /// The patch is one of `root` (`POD.pod_spec()` for a layer); `under` is put in front of each finding's path. Names of
-/// list items are taken as they are, so globs and roles pass. Enumerations and relations between fields aren't looked
-/// at.
+/// list items are taken as they are, so globs and roles pass. Relations between fields aren't looked at, nor which words a
+/// field takes ([`super::Graph::values`]), for a newer API server may take more: docs/decisions/0026.
 pub fn check(document: &Document, root: TypeId, under: &Path, options: CheckOptions) -> Vec<Finding> {
     let mut check = Check { under, options, findings: Vec::new() };
     let place = Place::root(None);
     match &document.value {
         Value::Null => {}
         Value::Object(_) => check.value(&place, root, None, &document.value, &document.marks),
-        other => check.find(&place, document.marks.at, FindingKind::NotAMap { got: described(other) }),
+        other => {
+            let kind = FindingKind::NotAMap { got: described(other), fix: fix::as_patch(other) };
+            check.find(&place, document.marks.at, kind);
+        }
     }
     // Already so, unless the reader moved something (YAML's `<<`, an alias).
     check.findings.sort_by_key(|finding| finding.at);
@@ -58,11 +65,11 @@ impl Check<'_> {
             (Type::Struct(ty @ Struct { form: Form::Object, .. }), Value::Object(map)) => {
                 self.fields(&place.holding(ty), ty, map, marks);
             }
-            (Type::Struct(Struct { form: Form::Object, .. }) | Type::Map(_), Value::List(_)) => {
-                self.wrong_type(place, Wanted::Map, value, "write its fields without \"- \"".to_owned(), marks);
+            (Type::Struct(ty @ Struct { form: Form::Object, .. }), _) => {
+                self.wrong_type(place, Wanted::Map, value, fix::as_map(ty, value), marks);
             }
-            (Type::Struct(Struct { form: Form::Object, .. }), _) => {
-                self.wrong_type(place, Wanted::Map, value, "write its fields on lines below it".to_owned(), marks);
+            (Type::Map(_), Value::List(_)) => {
+                self.wrong_type(place, Wanted::Map, value, "write its fields without \"- \"".to_owned(), marks);
             }
             (Type::Map(elem), Value::Object(map)) => self.keys(place, *elem, map, marks),
             (Type::Map(_), _) => {
@@ -72,7 +79,7 @@ impl Check<'_> {
                 Some(key) => self.keyed_items(place, *elem, key, items, marks),
                 None => self.items(place, *elem, items, marks),
             },
-            (Type::Slice(_), _) => self.wrong_type(place, Wanted::List, value, as_list(key, value), marks),
+            (Type::Slice(_), _) => self.wrong_type(place, Wanted::List, value, fix::as_list(key, value), marks),
             _ => {
                 if let Some(wanted) = scalar::wanted(ty)
                     && let Some(fix) = scalar::fix(wanted, value)
@@ -90,7 +97,8 @@ impl Check<'_> {
     /// An object with known fields.
     fn fields(&mut self, place: &Place<'_>, ty: &Struct, map: &Map<'_>, marks: &Marks) {
         let is_spec = ty.name.as_ref() == "PodSpec";
-        let whole_pod = is_spec && matches!(place.step, Step::Root) && map.contains_key("spec");
+        let is_root = is_spec && matches!(place.step, Step::Root);
+        let whole_pod = is_root && map.contains_key("spec");
         for (at, (name, value)) in map.iter().enumerate() {
             let marks = marks.children.get(at).unwrap_or(marks);
             let here = place.down(Step::Field(name));
@@ -109,8 +117,9 @@ impl Check<'_> {
                     self.directive(place, Some(ty), map, name, value, marks);
                     continue;
                 }
-                None if whole_pod && name == "spec" => FindingKind::WholePod,
+                None if whole_pod && name == "spec" => whole(value),
                 None if whole_pod && matches!(name, "apiVersion" | "kind" | "metadata" | "status") => continue,
+                None if is_root && name == names::KEY_PATCH => FindingKind::PatchKey { key: name.to_owned() },
                 None => FindingKind::UnknownField {
                     name: quoted(name),
                     owner: place.name(),
@@ -149,16 +158,13 @@ impl Check<'_> {
     fn keyed_items(&mut self, place: &Place<'_>, elem: TypeId, key: &str, items: &[Value<'_>], marks: &Marks) {
         let is_replace = |item: &Value<'_>| item.get("$patch").and_then(Value::as_str) == Some("replace");
         let replaced = items.iter().any(is_replace);
+        let ty = || inner_struct(elem, false);
         let mut first: HashMap<(Kind, Cow<'_, str>), Position> = HashMap::new();
         for (at, item) in items.iter().enumerate() {
             let marks = marks.children.get(at).unwrap_or(marks);
             let by_index = place.down(Step::Index(at));
             let Value::Object(map) = item else {
-                let fix = match item.scalar_text().filter(|_| !item.is_null()) {
-                    Some(text) => format!("write {}", quoted(&format!("- {key}: {text}"))),
-                    None => format!("write \"- {key}: …\""),
-                };
-                self.wrong_type(&by_index, Wanted::Map, item, fix, marks);
+                self.wrong_type(&by_index, Wanted::Map, item, fix::as_item(key, ty(), item), marks);
                 continue;
             };
             let marker = map.get("$patch");
@@ -168,7 +174,11 @@ impl Check<'_> {
                 match name {
                     None if is_replace(item) && map.len() == 1 => {}
                     None => {
-                        self.find(&by_index, marks.at, FindingKind::MissingKey { item: item_name, key: key.into() })
+                        if let Some(kind) = fix::variable(&item_name, ty(), map) {
+                            self.find(&by_index, marks.at, kind);
+                            continue;
+                        }
+                        self.find(&by_index, marks.at, fix::missing_key(item_name, key));
                     }
                     Some(Value::Null) => {
                         self.find(&by_index, marks.at, FindingKind::KeyNull { item: item_name, key: key.into() });
@@ -194,34 +204,27 @@ impl Check<'_> {
     }
 }
 
+/// Of a patch with a `spec`: what it is that has one.
+fn whole(spec: &Value<'_>) -> FindingKind {
+    if spec.get("jobTemplate").is_some() {
+        return FindingKind::WholePod { what: "CronJob", below: "spec.jobTemplate.spec.template.spec" };
+    }
+    if spec.get("template").is_some() {
+        return FindingKind::WholePod { what: "Job", below: "spec.template.spec" };
+    }
+    FindingKind::WholePod { what: "pod", below: "spec" }
+}
+
 /// How many findings may get a suggestion. Nobody reads as many, and looking for one is the only step whose work doesn't
 /// shrink with the size of what was written.
 const SUGGESTED: usize = 100;
 
-/// How to write as a list what somebody wrote as something else.
-fn as_list(key: Option<&str>, value: &Value<'_>) -> String {
-    match (key, value) {
-        (Some(key), Value::Object(map)) if map.contains_key(key) => {
-            "write \"- \" in front of its first field".to_owned()
-        }
-        (Some(key), Value::Object(map)) => match map.keys().next() {
-            Some(name) if !name.starts_with('$') => {
-                format!("write items such as {}", quoted(&format!("- {key}: {name}")))
-            }
-            _ => format!("write items such as \"- {key}: …\""),
-        },
-        (None, Value::Object(_)) => "start each item with \"- \"".to_owned(),
-        (_, scalar) => {
-            let text = scalar.scalar_text().unwrap_or_default();
-            let item = key.map_or_else(|| format!("- {text}"), |key| format!("- {key}: {text}"));
-            format!("write {} on a line below", quoted(&item))
-        }
-    }
-}
-
 /// What somebody meant who wrote a field that the type lacks: a slip of case or of one character; a field one step
 /// further in or out, which a wrong indent makes; a field of this type that is near.
 fn suggestion(place: &Place<'_>, ty: &Struct, name: &str) -> Option<Suggestion> {
+    if let Some(item) = name.strip_prefix('-').filter(|item| item.starts_with(|c: char| c.is_ascii_alphabetic())) {
+        return Some(Suggestion::Name(format!("- {item}")));
+    }
     if let Some(near) = nearest_within(name, ty.names(), 1) {
         return Some(Suggestion::Name(near.to_owned()));
     }
@@ -234,8 +237,15 @@ fn suggestion(place: &Place<'_>, ty: &Struct, name: &str) -> Option<Suggestion> 
         found.min()
     };
     let amount = || {
-        let is_amount = matches!(name, "cpu" | "memory" | "ephemeral-storage") && ty.field("requests").is_some();
-        is_amount.then(|| format!("requests.{name}"))
+        let has_amounts = |ty: &Struct| ty.field("requests").is_some();
+        let resources = || inner_struct(ty.field("resources")?.ty, false);
+        match name {
+            "cpu" | "memory" | "ephemeral-storage" if has_amounts(ty) => Some(format!("requests.{name}")),
+            "cpu" | "memory" | "ephemeral-storage" if resources().is_some_and(has_amounts) => {
+                Some(format!("resources.requests.{name}"))
+            }
+            _ => None,
+        }
     };
     let outer = || {
         let mut around = place.outwards().skip(1);
@@ -248,6 +258,10 @@ fn suggestion(place: &Place<'_>, ty: &Struct, name: &str) -> Option<Suggestion> 
         .or_else(outer)
         .or_else(|| inner(true).map(Suggestion::Name))
         .or_else(|| Some(Suggestion::Name(nearest(name, ty.names())?.to_owned())))
+        // Too long a word for its short form to be near.
+        .or_else(|| {
+            nearest(name, ["environment"]).and_then(|_| known(ty, "env")).map(|env| Suggestion::Name(env.to_owned()))
+        })
 }
 
 /// The object type behind a field: its own, or its items' if `list`.

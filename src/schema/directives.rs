@@ -4,6 +4,7 @@ use super::{
     Form, POD, Struct, Type, TypeId,
     check::Check,
     finding::{FieldFault, FindingKind},
+    fix::missing_key,
     nearest::nearest,
     place::{Place, Step},
     text::{described, quoted, shown},
@@ -104,7 +105,7 @@ impl Check<'_> {
                 (Some(key), Value::Object(item)) if item.get(key).is_some_and(|name| !name.is_null()) => {}
                 (Some(key), Value::Object(_)) => {
                     let item = format!("an item of {}", shown(name));
-                    self.find(&here, at, FindingKind::MissingKey { item, key: key.to_owned() });
+                    self.find(&here, at, missing_key(item, key));
                 }
                 (None, item) if !is_object(elem) && item.scalar_text().is_some() && !item.is_null() => {}
                 (Some(_), other) => self.find(&here, at, wrong_value(place, name, "a list of merge keys", other)),

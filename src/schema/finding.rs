@@ -73,6 +73,8 @@ pub enum FindingKind {
         item: String,
         /// The merge key.
         key: String,
+        /// What to write, without a value of the item.
+        fix: String,
     },
     /// `nodeName` in a step's patch.
     NodeName,
@@ -80,6 +82,13 @@ pub enum FindingKind {
     NotAMap {
         /// What it is.
         got: String,
+        /// What to write instead.
+        fix: &'static str,
+    },
+    /// The patch stands below the key that it has in a ConfigMap's data.
+    PatchKey {
+        /// The key.
+        key: String,
     },
     /// `$retainKeys` doesn't list a field that the patch sets beside it, which no merge accepts.
     RetainKeysLack {
@@ -106,8 +115,13 @@ pub enum FindingKind {
         /// What was probably meant.
         suggestion: Option<Suggestion>,
     },
-    /// A whole pod, where only its spec is wanted.
-    WholePod,
+    /// A whole pod, or something that makes pods, where only the pod's spec is wanted.
+    WholePod {
+        /// What it is.
+        what: &'static str,
+        /// What the spec stands below in it.
+        below: &'static str,
+    },
     /// A value of the wrong type.
     WrongType {
         /// The value's name.
@@ -225,13 +239,16 @@ impl fmt::Display for FindingKind {
             Self::KeyNull { item, key } => {
                 write!(f, "{key} of {item} is null, but says which item of the list is meant; write it out")
             }
-            Self::MissingKey { item, key } => {
-                write!(f, "{item} has no {key}, which says which item of the list is meant; add \"{key}: …\"")
+            Self::MissingKey { item, key, fix } => {
+                write!(f, "{item} has no {key}, which says which item of the list is meant; {fix}")
             }
             Self::NodeName => {
                 f.write_str("nodeName can't be set by a step: the pod would bypass the scheduler, write a nodeSelector")
             }
-            Self::NotAMap { got } => write!(f, "the patch must be a map of pod spec fields, got {got}"),
+            Self::NotAMap { got, fix } => write!(f, "the patch must be a map of pod spec fields, got {got}, {fix}"),
+            Self::PatchKey { key } => {
+                write!(f, "{key} is the patch's key in a ConfigMap: here write only what stands below it")
+            }
             Self::RetainKeysLack { owner, field } => {
                 write!(f, "$retainKeys in {owner} lacks {field}, which the patch sets there; add it to the list")
             }
@@ -252,7 +269,9 @@ impl fmt::Display for FindingKind {
                     None => Ok(()),
                 }
             }
-            Self::WholePod => f.write_str("the patch is a whole pod, write only what stands below its \"spec:\""),
+            Self::WholePod { what, below } => {
+                write!(f, "the patch is a whole {what}, write only what stands below its \"{below}:\"")
+            }
             Self::WrongType { what, wanted, got, fix } => write!(f, "{what}: {wanted} is wanted, got {got}, {fix}"),
         }
     }

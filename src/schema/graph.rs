@@ -79,6 +79,8 @@ pub struct TypeId(pub(super) u32);
 pub struct Graph {
     pub(super) types: Vec<Type>,
     names: HashMap<Box<str>, TypeId>,
+    /// See [`Graph::values`].
+    values: HashMap<TypeId, Vec<Box<str>>>,
 }
 
 /// The graph in force: the one that this build carries, or that one with what [`extend`] added.
@@ -142,6 +144,8 @@ struct RawType {
     #[serde(default)]
     name: String,
     #[serde(default)]
+    values: Vec<Box<str>>,
+    #[serde(default)]
     fields: BTreeMap<String, RawField>,
 }
 
@@ -155,7 +159,8 @@ struct RawField {
 }
 
 impl Graph {
-    /// Reads a graph from its JSON form: type name → `{kind, elem | name, fields: {field: {t, s, k}}}`.
+    /// Reads a graph from its JSON form: type name → `{kind, elem | values | name, fields: {field: {t, s,
+    /// k}}}`.
     ///
     /// # Errors
     /// [`GraphError`] where the text isn't such JSON, or names a type that it doesn't hold.
@@ -193,7 +198,9 @@ impl Graph {
                 })
             })
             .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { types, names: ids })
+        let listed = |name: &&String| (ids[name.as_str()], raw[*name].values.clone());
+        let values = names.iter().map(listed).filter(|(_, values)| !values.is_empty()).collect();
+        Ok(Self { types, names: ids, values })
     }
 
     /// The type that an id stands for.
@@ -207,6 +214,12 @@ impl Graph {
             id = *to;
         }
         (id, self.ty(id))
+    }
+
+    /// The values that a type of text may have, sorted, where the API server doesn't take just any; one that ends in a
+    /// dash stands for all that start with it. A newer API server may take more.
+    pub fn values(&self, id: TypeId) -> Option<&[Box<str>]> {
+        self.values.get(&self.target(id).0).map(Vec::as_slice)
     }
 
     /// A type by Go's name: `v1.PodSpec`.
@@ -319,6 +332,10 @@ mod tests {
         }
         let Type::Struct(pod) = POD.ty(POD.pod()) else { panic!("Pod is a struct") };
         assert!(pod.field("metadata").is_some());
+        let values = |name: &str| POD.values(spec.field(name).unwrap().ty).map(|values| values.concat());
+        assert_eq!(values("restartPolicy").as_deref(), Some("AlwaysNeverOnFailure"));
+        assert_eq!(values("preemptionPolicy").as_deref(), Some("NeverPreemptLowerPriority"));
+        assert_eq!(values("hostname"), None);
     }
 
     #[test]

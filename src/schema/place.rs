@@ -67,35 +67,35 @@ impl<'w> Place<'w> {
     /// `securityContext.runAsUser`.
     pub(super) fn name(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
-        let mut open = Path::root();
-        let mut key = None;
+        let mut open = String::new();
+        let (mut key, mut field) = (None, "");
         for place in self.inwards() {
             key = None;
             match &place.step {
                 Step::Root => {}
-                Step::Field(name) => open.push(Segment::Field(shown(name))),
-                Step::Index(index) => open.push(Segment::Index(*index)),
+                Step::Field(name) => {
+                    push(&mut open, name);
+                    field = name;
+                }
+                Step::Index(index) => open.push_str(&format!("[{index}]")),
                 Step::Key(name) => {
-                    open.push(Segment::Field(shown(name)));
+                    push(&mut open, name);
                     key = Some(shown(name));
                 }
                 Step::Item { value, .. } => {
-                    let list = match open.segments().last() {
-                        Some(Segment::Field(list)) => singular(list),
-                        _ => "",
-                    };
+                    let list = singular(field);
                     // A container is what everybody calls by its bare name.
                     parts.push(match list {
                         "" | "container" | "initContainer" | "ephemeralContainer" => shown(value),
                         list => format!("{list} {}", shown(value)),
                     });
-                    open = Path::root();
+                    open.clear();
                 }
             }
         }
-        if !open.is_root() {
+        if !open.is_empty() {
             // The key of a map says enough where the rest of the name says where the map is.
-            parts.push(key.filter(|_| !parts.is_empty()).unwrap_or_else(|| open.to_string()));
+            parts.push(key.filter(|_| !parts.is_empty()).unwrap_or(open));
         }
         match (parts.pop(), parts.pop()) {
             (None, _) => self.whole().to_owned(),
@@ -124,6 +124,21 @@ impl<'w> Place<'w> {
         let places: Vec<_> = self.outwards().collect();
         places.into_iter().rev()
     }
+}
+
+/// Puts one more step behind a path that is to be read: as a [`Path`] prints it, but that a name which is shown in quotes
+/// is shown in one pair of them.
+fn push(open: &mut String, name: &str) {
+    let shown = shown(name);
+    if shown.starts_with('"') {
+        open.push_str(&format!("[{shown}]"));
+        return;
+    }
+    let step = Path::field(shown).to_string();
+    if !open.is_empty() && !step.starts_with('[') {
+        open.push('.');
+    }
+    open.push_str(&step);
 }
 
 /// What one item of a list is called: `volume` for `volumes`.
@@ -165,6 +180,9 @@ mod tests {
             (below(&[Field("args"), Index(2)]), "args[2] of agent"),
             (name(&[Field("securityContext"), Field("runAsUser")]), "securityContext.runAsUser"),
             (name(&[Field("nodeSelector"), Key("a/b")]), "nodeSelector[a/b]"),
+            (name(&[Field("nodeSelector"), Key("a b")]), r#"nodeSelector["a b"]"#),
+            (name(&[Field("nodeSelector"), Key("a=b")]), r#"nodeSelector["a=b"]"#),
+            (name(&[Field("nodeSelector"), Key(&"k".repeat(80))]), &format!("nodeSelector[\"{}\"…]", "k".repeat(63))),
             (name(&[Field("hostAliases"), item("ip", "::1"), Field("ip")]), "ip of hostAlias ::1"),
             (name(&[Field("volumes"), item("name", "a b"), Field("csi")]), r#"csi of volume "a b""#),
             (name(&[Field("volumes"), item("name", "")]), r#"volume """#),

@@ -209,6 +209,10 @@ const EXAMPLE: &str = "an amount such as 500m, 2 or 1Gi";
 fn fix(text: &str) -> String {
     let text: String = text.chars().filter(|c| !c.is_whitespace() && *c != '_').take(40).collect();
     let text = text.replace(',', ".");
+    // Nothing else was wrong: `500 m` is no mistyped `500M`.
+    if Quantity::read(&text).is_some() {
+        return text;
+    }
     let (number, unit) = text.split_at(text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len()));
     if Quantity::read(number).is_none() {
         return EXAMPLE.to_owned();
@@ -327,6 +331,8 @@ mod tests {
             ("1.5GiB", "1.5Gi"),
             ("512mb", "512M or 512Mi"),
             ("1 Gi", "1Gi"),
+            ("500 m", "500m"),
+            ("1 k", "1k"),
             ("1,5", "1.5"),
             ("2 cores", "2"),
             ("1_000", "1000"),
@@ -337,7 +343,7 @@ mod tests {
             let error = text.parse::<Quantity>().unwrap_err();
             assert_eq!(error.fix, fix, "{text}");
         }
-        assert_eq!("1\nG".parse::<Quantity>().unwrap_err().to_string(), r#""1\nG" is no quantity, write 1G or 1Gi"#);
+        assert_eq!("1\nG".parse::<Quantity>().unwrap_err().to_string(), r#""1\nG" is no quantity, write 1G"#);
     }
 
     #[test]

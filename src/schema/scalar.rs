@@ -72,10 +72,20 @@ fn fix_int(bits: u8, value: &Value<'_>) -> Option<String> {
         }
         Value::String(text) => Some(match text.trim().parse::<i64>() {
             Ok(number) if (least..=most).contains(&number) => format!("write {number} without quotes"),
-            _ => "write a number without quotes".to_owned(),
+            _ => match seconds(text.trim()) {
+                Some(number) if (least..=most).contains(&number) => format!("write {number} without a unit (seconds)"),
+                _ => "write a number without quotes".to_owned(),
+            },
         }),
         _ => Some("write a number".to_owned()),
     }
+}
+
+/// What `30s`, `5m` or `1h` is in seconds.
+fn seconds(text: &str) -> Option<i64> {
+    let (unit, factor) = [("s", 1), ("m", 60), ("h", 3600)].into_iter().find(|(unit, _)| text.ends_with(unit))?;
+    let number: i64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+    number.checked_mul(factor).filter(|number| *number >= 0)
 }
 
 fn fix_string(value: &Value<'_>) -> Option<String> {
@@ -84,6 +94,15 @@ fn fix_string(value: &Value<'_>) -> Option<String> {
         // What YAML reads as true may have been written `yes` or `on`, so the word isn't repeated.
         Value::Bool(_) => "put the word in quotes".to_owned(),
         Value::List(_) => "write one string, without \"- \"".to_owned(),
+        // `- a: b`, which is an object for its colon.
+        Value::Object(map) if map.len() == 1 => {
+            match map.iter().next().map(|(key, value)| (key, value.scalar_text())) {
+                Some((key, Some(text))) if text != "null" => {
+                    format!("write {} in quotes", quoted(&format!("{key}: {text}")))
+                }
+                _ => "write one string".to_owned(),
+            }
+        }
         Value::Object(_) => "write one string".to_owned(),
         other => format!("write {} in quotes", quoted(&other.scalar_text().unwrap_or_default())),
     })
@@ -138,7 +157,9 @@ mod tests {
             (int, Value::Float(30.5), "write 30 or 31"),
             (int, Value::Float(-30.5), "write -31 or -30"),
             (int, Value::from("30"), "write 30 without quotes"),
-            (int, Value::from("30s"), "write a number without quotes"),
+            (int, Value::from("30s"), "write 30 without a unit (seconds)"),
+            (int, Value::from("1 h"), "write 3600 without a unit (seconds)"),
+            (int, Value::from("root"), "write a number without quotes"),
             (int, Value::Bool(true), "write a number"),
             (Wanted::Int(32), Value::Int(2_147_483_648), "write one from -2147483648 to 2147483647"),
             (Wanted::Int(32), Value::Float(2_147_483_647.0), ""),

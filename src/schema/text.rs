@@ -14,7 +14,7 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// A text in quotes, what isn't printable escaped, a long one cut.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((cut, _)) => format!("{:?}…", &text[..cut]),
         None => format!("{text:?}"),

@@ -47,7 +47,14 @@ pub(super) fn syntax(text: &str, error: &libyaml_safer::Error) -> Error {
         problem @ ("did not find expected ',' or ']'" | "did not find expected ',' or '}'") => {
             match opened {
                 // At the end of the text there is nothing to see but the bracket.
-                Some(opened) if place.is_past_end() => (opened, problem, None),
+                Some(opened) if place.is_past_end() => {
+                    (opened, problem, Some("the bracket that opens here is never closed".to_owned()))
+                }
+                Some(_) if inside_quotes(&place) => {
+                    let hint = "the quotes close in front of it: write a quote inside of them with a backslash, or the whole \
+                                text in single quotes";
+                    (place.at, problem, Some(hint.to_owned()))
+                }
                 Some(opened) if remains(place.line).is_none() => {
                     return ErrorKind::Bracket { problem, opened }.at(within(&lines, place.at));
                 }
@@ -146,10 +153,12 @@ impl<'l> Place<'l> {
             && self.rest().trim().is_empty()
     }
 
-    /// The nearest line above that has content, but comments.
-    fn above(&self) -> Option<&'l str> {
+    /// The nearest line above that has content, but comments; with its number.
+    fn above(&self) -> Option<(u32, &'l str)> {
         let above = self.lines.get(..self.at.line as usize - 1)?;
-        above.iter().rev().copied().find(|line| !matches!(line.trim_start().chars().next(), None | Some('#')))
+        let has_content = |line: &str| !matches!(line.trim_start().chars().next(), None | Some('#'));
+        let at = above.iter().rposition(|line| has_content(line))?;
+        Some((u32::try_from(at + 1).unwrap_or(u32::MAX), above[at]))
     }
 }
 
@@ -160,14 +169,36 @@ fn stray_colon(place: &Place<'_>) -> (Position, String) {
     let at = Position { column: indent(before) as u32 + 1, ..place.at };
     let key_text = key.trim_start_matches("- ");
     if key_text.contains(": ") || key_text.ends_with(':') || key.is_empty() {
-        let hint = "a value without quotes can't hold \": \", put it in quotes".to_owned();
+        let quotes = "a value without quotes can't hold \": \", put it in quotes";
+        let owner = key_text.split_once(": ").map(|(owner, _)| short(owner)).filter(|owner| !owner.is_empty());
+        let hint = match owner {
+            Some(owner) => format!("{quotes}; fields of {owner:?} start on a line of their own"),
+            None => quotes.to_owned(),
+        };
         return (place.at, hint);
     }
     let key = short(key);
+    if let Some((at, hint)) = glued(place) {
+        return (at, hint);
+    }
     match place.above() {
-        Some(above) if indent(above) < indent(before) => (at, too_deep(&key)),
+        Some((_, above)) if indent(above) < indent(before) => (at, too_deep(&key)),
         _ => (at, format!("{key:?} is read as more of the text above it: indent it like its siblings")),
     }
+}
+
+/// `name:a` on the line above, which is one word without the blank behind its colon.
+fn glued(place: &Place<'_>) -> Option<(Position, String)> {
+    let (number, above) = place.above()?;
+    let word = above.trim_start().trim_start_matches("- ").trim();
+    let (key, value) = word.split_once(':')?;
+    let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric());
+    let is_value = value.starts_with(|c: char| c.is_alphanumeric()) && !word.contains([' ', '"', '\'']);
+    let column = above.chars().count() - above.trim_start().trim_start_matches("- ").chars().count() + 1;
+    let at = Position { line: number, column: u32::try_from(column).unwrap_or(1) };
+    let hint =
+        format!("{:?} lacks the blank behind its colon: write {:?}", short(word), short(&format!("{key}: {value}")));
+    (is_key && is_value).then_some((at, hint))
 }
 
 /// A line that starts where nothing can.
@@ -177,12 +208,19 @@ fn indentation(place: &Place<'_>) -> Option<String> {
         return None;
     }
     let word = short(rest.split_once(": ").map_or(rest, |(key, _)| key).trim_end().trim_end_matches(':'));
-    match indent(place.above()?).cmp(&indent(before)) {
+    match indent(place.above()?.1).cmp(&indent(before)) {
         std::cmp::Ordering::Less => Some(too_deep(&word)),
         std::cmp::Ordering::Greater => {
             Some(format!("{word:?} is indented like no line above it: indent it like its siblings"))
         }
-        std::cmp::Ordering::Equal => None,
+        std::cmp::Ordering::Equal => {
+            let (_, above) = place.above()?;
+            let first = above.trim_start().strip_prefix("- ")?.split_once(':')?.0;
+            Some(format!(
+                "{word:?} stands below the dash of the item above: indent it like {:?}, whose item it belongs to",
+                short(first)
+            ))
+        }
     }
 }
 
@@ -193,6 +231,12 @@ fn too_deep(word: &str) -> String {
 fn after_quote(place: &Place<'_>) -> Option<String> {
     let closed = place.split().0.trim_end().ends_with(['"', '\'']);
     closed.then(|| "nothing may follow the closing quote: put all of the text in one pair of quotes".to_owned())
+}
+
+/// Whether text goes on right behind double quotes that it closed itself.
+fn inside_quotes(place: &Place<'_>) -> bool {
+    let (before, rest) = place.split();
+    before.ends_with('"') && rest.starts_with(|c: char| c.is_alphanumeric())
 }
 
 fn quote_it(character: char) -> String {

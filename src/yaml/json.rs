@@ -50,7 +50,10 @@ impl<'t> JsonEvents<'t> {
         let text = &self.rest[..length];
         // What is JSON by its grammar and yet can't be read is a lone surrogate or a number beyond all floats.
         let value = value::from_json(text, JsonLimits::DEFAULT).map_err(|_| {
-            let surrogate = ErrorKind::Syntax { problem: "found half of a surrogate pair in a string", hint: None };
+            let surrogate = ErrorKind::Syntax {
+                problem: "found half of a surrogate pair in a string",
+                hint: Some("write both halves, as in \"\\ud83d\\ude00\", or the character itself".to_owned()),
+            };
             Error::new(self.at, if text.starts_with('"') { surrogate } else { ErrorKind::NotFinite })
         })?;
         Ok(Node::Scalar(Scalar::json(value.into_owned())))

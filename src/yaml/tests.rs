@@ -255,7 +255,7 @@ fn syntax_errors_say_where_and_what_to_write() {
         (
             "a: b: c",
             "line 1 column 5: mapping values are not allowed here: a value without quotes can't hold \": \
-             \", put it in quotes",
+             \", put it in quotes; fields of \"a\" start on a line of their own",
         ),
         ("a:\n\tb: 1", "line 2 column 1: found a tab: indent with spaces"),
         (
@@ -280,7 +280,34 @@ fn syntax_errors_say_where_and_what_to_write() {
              in quotes",
         ),
         ("a: 'x\nb: 1\n", "line 1 column 4: found unexpected end of stream: the quote that opens here is never closed"),
-        ("a: [1, 2\n", "line 1 column 4: did not find expected ',' or ']'"),
+        (
+            "a: [1, 2\n",
+            "line 1 column 4: did not find expected ',' or ']': the bracket that opens here is never closed",
+        ),
+        (
+            "a: [\"b \"c\"\"]\n",
+            "line 1 column 9: did not find expected ',' or ']': the quotes close in front of it: write a quote inside of them \
+             with a backslash, or the whole text in single quotes",
+        ),
+        (
+            "a:\n- name: b\nvalue\n",
+            "line 3 column 1: could not find expected ':': \"value\" is no key with a value, nor indented as a part of the text \
+             above",
+        ),
+        (
+            "a:\n  - name: b\n  value: c\n",
+            "line 3 column 3: did not find expected '-' indicator: \"value\" stands below the dash of the item above: indent it \
+             like \"name\", whose item it belongs to",
+        ),
+        (
+            "a:\n- name:b\n  image: c\n",
+            "line 2 column 3: mapping values are not allowed here: \"name:b\" lacks the blank behind its colon: write \"name: b\"",
+        ),
+        (
+            "a:\n- redis 7:0\n  b: c\n",
+            "line 3 column 3: mapping values are not allowed here: \"b\" is indented deeper than the line above, which already \
+             has a value; indent it like its siblings",
+        ),
         (
             "a: [1, 2\nb: 1\n",
             "line 2 column 2: did not find expected ',' or ']': it belongs to the bracket at line 1 column 4",
@@ -329,7 +356,10 @@ fn syntax_errors_say_where_and_what_to_write() {
             "a: \"\\ud83d\\ude00\"\n",
             "line 1 column 7: found invalid Unicode character escape code: write the character itself",
         ),
-        ("{\"a\": \"\\ud83d\"}", "line 1 column 7: found half of a surrogate pair in a string"),
+        (
+            "{\"a\": \"\\ud83d\"}",
+            "line 1 column 7: found half of a surrogate pair in a string: write both halves, as in \"\\ud83d\\ude00\", or the character itself",
+        ),
         ("{\"a\": 1e400}", "line 1 column 7: a number must be finite: put it in quotes if it is meant as text"),
         ("a: !!int x\n", "line 1 column 4: \"x\" can't be read as !!int: leave the tag out, or write such a value"),
         ("a: 1\n\u{feff}b: 2\n", "line 2 column 1: found an invisible character: take the byte order mark U+FEFF out"),

@@ -237,6 +237,31 @@ steps:
     let example = std::fs::read_to_string(root("examples/buildkite/pipeline.yml")).unwrap();
     let run = podlayer(&["convert", "-"], &example);
     assert_eq!((run.code, run.stdout), (0, example));
+    assert!(run.stderr.contains("stdin: no plugin has a podSpecPatch, nothing is moved"), "{}", run.stderr);
+}
+
+#[test]
+fn what_a_pipeline_moves_is_looked_at_on_the_way() {
+    let plugin = |patch: &str| format!("steps:\n- plugins:\n  - kubernetes:\n      {patch}\n");
+    let run = podlayer(&["convert", "-"], &plugin("podSpecPatch: {hostPid: true, $patch: replace}"));
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    assert!(
+        run.stdout.contains("podlayer.dev/pod-spec-patch: |\n            {hostPid: true, $$patch: replace}"),
+        "{}",
+        run.stdout
+    );
+    let wanted =
+        "stdin:4:22: error: unknown field \"hostPid\" in the pod spec, did you mean \"hostPID\"? [unknown-field]";
+    assert!(run.stderr.contains(wanted), "{}", run.stderr);
+    assert!(!run.stderr.contains("unescaped-dollar"), "{}", run.stderr);
+    // A pipeline may be its steps alone.
+    let steps = "- command: make\n- wait\n";
+    let run = podlayer(&["convert", "-"], steps);
+    assert_eq!((run.code, run.stdout.as_str()), (0, steps), "{}", run.stderr);
+    let run = podlayer(&["convert", "-"], &plugin("podSpecPath: {hostPID: true}"));
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let wanted = "stdin:4:7: unknown field \"podSpecPath\" of the plugin, did you mean \"podSpecPatch\"?";
+    assert!(run.stderr.contains(wanted), "{}", run.stderr);
 }
 
 const AZURE_POOL: &str = "apiVersion: dev.azure.com/v1alpha1
@@ -341,6 +366,27 @@ fn other_files_are_told_apart() {
         ),
         (&["import", "kyverno", "-"], "a: [\n", "failed to read stdin: "),
         (&["convert", "-"], "a: [\n", "failed to read stdin: "),
+        (
+            &["convert", "-"],
+            "image: a\nfoo: 1\n",
+            "unknown field \"image\": a pipeline of Buildkite is wanted, with its steps under \"steps:\", line 1 column 1",
+        ),
+        (
+            &["convert", "-"],
+            "env: {A: b}\nstep: []\n",
+            "unknown field \"step\", did you mean \"steps\"? line 2 column 1",
+        ),
+        (
+            &["convert", "-"],
+            "apiVersion: v1\nkind: Pod\n",
+            "kind \"Pod\" is no pipeline: a pipeline of Buildkite is wanted",
+        ),
+        (&["convert", "-"], "hostNetwork: true\n", "\"hostNetwork\" is a field of pods"),
+        (
+            &["convert", "-"],
+            "some text\n",
+            "a pipeline of Buildkite is wanted, with its steps under \"steps:\", line 1 column 1",
+        ),
         (&["import", "azure-pool", "-"], "a: [\n", "failed to read stdin: "),
         (
             &["import", "azure-pool", "-"],

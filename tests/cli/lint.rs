@@ -229,6 +229,116 @@ fn a_dollar_that_is_taken_for_a_variables_is_found_and_so_is_what_it_leaves() {
 }
 
 #[test]
+fn the_items_of_a_list_are_looked_at_as_files_of_their_own() {
+    let list = "apiVersion: v1\nitems:\n- data:\n    podSpecPatch: |\n      # a comment\n      restartPolicy: alway\n      llamas: 1\n  kind: ConfigMap\n  metadata:\n    labels: {podlayer.dev/layer: default}\n    name: a\n- data: {ca.crt: x}\n  kind: ConfigMap\n  metadata: {name: kube-root-ca.crt}\n- kind: Pod\n  metadata:\n    annotations:\n      podlayer.dev/pod-spec-patch: |\n        containers:\n        - name: a\n          imag: b\nkind: List\n";
+    let wanted = [
+        "6:22: error: restartPolicy can't be \"alway\", did you mean \"Always\"? [unknown-value]",
+        "7:7: error: unknown field \"llamas\" in the pod spec [unknown-field]",
+        "21:11: error: unknown field \"imag\" in a, did you mean \"image\"? annotation podlayer.dev/pod-spec-patch [unknown-field]",
+    ];
+    assert_eq!(lint("list.yaml", list, &[]), wanted);
+    // A key that is set twice spoils the whole, and the rest is told all the same.
+    let twice = list.replace("    name: a\n- data: {ca", "    name: a\n    name: a\n- data: {ca");
+    let found = lint("list.yaml", &twice, &[]);
+    assert!(found.iter().any(|line| line.starts_with("12:5: error: key \"name\" is set twice")), "{found:#?}");
+    assert_eq!(found.len(), 4, "{found:#?}");
+
+    let files = folder(&[(
+        "list.yaml",
+        &list.replace("restartPolicy: alway", "restartPolicy: Never").replace("llamas: 1", "hostPID: true"),
+    )]);
+    let path = files.path().join("list.yaml").to_str().unwrap().to_owned();
+    let pod =
+        "kind: Pod\nmetadata: {labels: {podlayer.dev/enabled: \"true\"}}\nspec: {containers: [{name: a, image: b}]}\n";
+    let run = podlayer(&["render", "-f", "-", "--layers", &path], pod);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("a Pod is no layer") && run.stderr.contains("line 15 column 3"), "{}", run.stderr);
+    let only_maps = std::fs::read_to_string(&path).unwrap();
+    let (start, end) = (only_maps.find("- kind: Pod").unwrap(), only_maps.find("kind: List").unwrap());
+    std::fs::write(&path, [&only_maps[..start], &only_maps[end..]].concat()).unwrap();
+    let run = podlayer(&["render", "-f", "-", "--layers", files.path().to_str().unwrap()], pod);
+    assert!(run.code == 0 && run.stdout.contains("hostPID: true"), "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
+fn slips_of_newcomers_are_told_with_what_to_write() {
+    for (text, wanted) in [
+        (
+            "containers:\n- name: a\n\timage: b\n",
+            "3:1: error: found a tab character that violates indentation: indent with spaces",
+        ),
+        ("containers:\n- name:a\n  image: b\n", "\"name:a\" lacks the blank behind its colon: write \"name: a\""),
+        ("containers:\n-name: a\n", "did you mean \"- name\"?"),
+        (
+            "containers:\n- name: a\n  env:\n    - name: A\n    value: b\n",
+            "indent it like \"name\", whose item it belongs to",
+        ),
+        ("containers:\n- name: a\n  resources: {limits: {cpu: 500 m}}\n", "write 500m"),
+        ("terminationGracePeriodSeconds: 5m\n", "write 300 without a unit (seconds)"),
+        ("containers:\n- name: a\n  image: {{ .Values.image }}\n", "helm template CHART | podlayer lint -"),
+        (
+            "kind: ConfigMap\nmetadata:\n  name: l\n  labels: {podlayer.dev/layer: default}\ndata:\n  podSpecPatch: |\n    containers:\n    - name: {{ .Values.x }}\n",
+            "8:14: error: an object, as {{ … }} is one, can't be a key: put the text in quotes; a template is read once",
+        ),
+        (
+            "kind: ConfigMap\nmetadata:\n  name: l\n  labels:\n    podlayer.dev/layer: default\n    podlayer.dev/order: 10\n",
+            "6:25: error: label \"podlayer.dev/order\" must be text: write \"10\" [layer]",
+        ),
+        (
+            "kind: ConfigMap\nmetadata:\n  name: l\n  labels: {podlayer.dev/layers: default}\n",
+            "label podlayer.dev/layer is missing",
+        ),
+        (
+            "kind: ConfigMap\nmetadata:\n  name: l\n  labels: {podlayer.dev/layer: default}\ndata: {patch.yaml: \"\"}\n",
+            "unknown key \"patch.yaml\", did you mean \"podSpecPatch\"?",
+        ),
+        ("podSpecPatch:\n  hostNetwork: true\n", "1:1: error: podSpecPatch is the patch's key in a ConfigMap"),
+        ("spec:\n  template:\n    spec: {}\n", "write only what stands below its \"spec.template.spec:\""),
+        ("[{\"op\": \"add\"}]", "a JSON patch is not read"),
+        ("containers:\r\n- name: a\r\n  imag: b\r\n", "3:3: error: unknown field \"imag\""),
+        ("\u{feff}containers:\n- name: a\n  imag: b\n", "3:3: error: unknown field \"imag\""),
+        (
+            "{\"containers\": [{\"name\": \"a\", \"image\": \"\\ud800\"}]}",
+            "1:40: error: found half of a surrogate pair in a string: write both halves",
+        ),
+        ("nodeSelector:\n  \"a b\": 1\n", "nodeSelector[\"a b\"]: a string is wanted"),
+        (
+            "- plugins:\n  - kubernetes:\n      podSpecPatch: {hostPid: true}\n",
+            "3:22: error: unknown field \"hostPid\"",
+        ),
+    ] {
+        let found = lint("a.yaml", text, &[]);
+        assert!(found.len() == 1 && found[0].contains(wanted), "{text}\n{wanted}\n{found:#?}");
+    }
+}
+
+#[test]
+fn what_was_named_and_is_passed_over_is_noted() {
+    for (text, wanted) in [
+        (
+            "kind: Pod\nspec: {containers: []}\n",
+            "1:1: note: kind \"Pod\": without the annotation podlayer.dev/pod-spec-patch",
+        ),
+        ("kind: ConfigMap\ndata: {a: b}\n", "1:1: note: a ConfigMap without the label podlayer.dev/layer is no layer"),
+        (
+            "kind: configMap\ndata: {podSpecPatch: a}\n",
+            "unknown kind \"configMap\" is passed over, did you mean \"ConfigMap\"?",
+        ),
+        ("steps: [{command: make}]\n", "neither a layer nor anything with the annotation"),
+        ("# nothing\n", "1:1: note: nothing stands in it"),
+    ] {
+        let files = folder(&[("a.yaml", text)]);
+        let path = files.path().join("a.yaml").to_str().unwrap().to_owned();
+        let run = podlayer(&["lint", &path], "");
+        assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{text}");
+        assert!(run.stderr.contains(wanted), "{text}: {}", run.stderr);
+        // In a folder there may be anything.
+        let run = podlayer(&["lint", files.path().to_str().unwrap()], "");
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{text}");
+    }
+}
+
+#[test]
 fn a_folder_of_other_things_has_no_findings() {
     let folder = folder(&[
         (

@@ -93,6 +93,22 @@ fn the_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
     plane.kubectl(&["delete", "pod", "own", "-n", &own, "--force"]);
     plane.kubectl(&["delete", "pod", "unstamped", "-n", &elsewhere, "--force"]);
 
+    // The Event of a kubelet that doesn't find a pull secret; there are no kubelets here. Of two pods only one is ours.
+    plane.apply(&pod(&namespace, "ours"));
+    plane.apply(&pod(&namespace, "theirs").replace("podlayer.dev/enabled", "other"));
+    for (name, secrets) in [("ours", "regcred, other"), ("theirs", "foreign"), ("gone", "long-gone")] {
+        let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{name}.1"), "namespace": namespace},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name},
+            "type": "Warning", "reason": "FailedToRetrieveImagePullSecret", "message": format!(
+                "Unable to retrieve some image pull secrets ({secrets}); attempting to pull the image may not succeed.")});
+        plane.apply(&event.to_string());
+    }
+    let found = look();
+    assert_eq!(found.codes(), ["pull-secret-missing"], "{}", found.text);
+    let text = found.text_of("pull-secret-missing");
+    assert!(text.contains(&format!("pod {namespace}/ours ")) && text.contains("regcred, other"), "{text}");
+    plane.kubectl(&["delete", "pod", "ours", "theirs", "-n", &namespace, "--force"]);
+
     // A bad layer and a bad Job, which get in where nothing validates.
     plane.kubectl(&["delete", "validatingwebhookconfiguration", &name]);
     webhook.layer(

@@ -2,7 +2,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::{
     super::{
-        facts::{Page, Pods, RefusedJob, Seen},
+        facts::{LostSecrets, Page, Pods, RefusedJob, Seen},
         finding::Severity,
     },
     *,
@@ -58,6 +58,7 @@ fn healthy() -> Facts {
         layers: Ok(Vec::new()),
         pods: Ok(Pods::default()),
         jobs: Ok(Vec::new()),
+        lost_secrets: Vec::new(),
     }
 }
 
@@ -138,6 +139,10 @@ fn each_fault_has_its_finding_and_no_other() {
         (&[], |facts| facts.pods.as_mut().unwrap().unstamped.push(("ci".into(), "p".into(), 50))),
         (&[Code::NamespaceShared], |facts| facts.pods.as_mut().unwrap().own.push("p".into())),
         (&[Code::NotChecked], denied),
+        (&[Code::PullSecretMissing], |facts| {
+            let (namespace, pod, secrets) = ("ci".into(), "p".into(), "regcred".into());
+            facts.lost_secrets.push(LostSecrets { namespace, pod, secrets });
+        }),
         (&[Code::JobRefused], |facts| {
             facts.jobs = Ok(vec![RefusedJob { namespace: "ci".into(), name: "j".into(), message: "m".into() }]);
         }),

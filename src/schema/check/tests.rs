@@ -134,7 +134,7 @@ fn values_of_the_wrong_type_get_what_to_write() {
         ),
         (
             container(r#""resources": [{"limits": {}}]"#),
-            r#"resources of container-0: a map is wanted, got a list, write its fields without "- ""#,
+            r#"resources of container-0: a map is wanted, got a list, write its fields (claims, limits, requests) without "- ""#,
         ),
         (
             container(r#""livenessProbe": {"httpGet": {"port": 80.5}}"#),
@@ -358,6 +358,33 @@ fn items_without_a_usable_key_are_refused() {
 }
 
 #[test]
+fn shapes_of_other_systems_are_told_how_to_write_them() {
+    let variables = |item: &str| container(&format!(r#""env": [{item}]"#));
+    finds(
+        &variables(r#""A=b""#),
+        &[r#"env[0] of container-0: a map is wanted, got the string "A=b", write "- {name: A, value: 'b'}""#],
+    );
+    finds(
+        &variables(r#"{"A": "b"}"#),
+        &[
+            "env[0] of container-0 has no name, which says which item of the list is meant; write \"- name: A\" and below it \
+           \"value: …\"",
+        ],
+    );
+    finds(
+        r#"{"volumes": [{"name": "v", "hostPath": "/x"}]}"#,
+        &[r#"hostPath of volume v: a map is wanted, got the string "/x", write "path: /x" on a line below it"#],
+    );
+    finds(
+        &container(r#""securityContext": {"capabilities": ["NET_ADMIN"]}"#),
+        &[
+            r#"securityContext.capabilities of container-0: a map is wanted, got a list, write its fields (add, drop) without "- ""#,
+        ],
+    );
+    finds(&container(r#""-name": "a""#), &[r#"unknown field "-name" in container-0, did you mean "- name"?"#]);
+}
+
+#[test]
 fn what_no_layer_may_set_is_refused() {
     let ephemeral = "ephemeralContainers can't be set: they can only be added to running pods, write the container under \
                      containers";
@@ -372,8 +399,34 @@ fn what_no_layer_may_set_is_refused() {
 
 #[test]
 fn a_patch_that_is_no_map_or_a_whole_pod_is_told_so() {
-    finds("[]", &["the patch must be a map of pod spec fields, got a list"]);
-    finds(r#""a: b""#, &[r#"the patch must be a map of pod spec fields, got the string "a: b""#]);
+    finds(
+        "[]",
+        &[
+            "the patch must be a map of pod spec fields, got a list, write the field that the list is for above it, such as \
+           \"containers:\"",
+        ],
+    );
+    finds(
+        r#"[{"op": "add"}]"#,
+        &[
+            "the patch must be a map of pod spec fields, got a list, a JSON patch is not read: write the fields as they should \
+           be, such as \"hostNetwork: true\"",
+        ],
+    );
+    finds(
+        r#""a: b""#,
+        &[
+            r#"the patch must be a map of pod spec fields, got the string "a: b", write fields, such as "hostNetwork: true""#,
+        ],
+    );
+    finds(
+        r#"{"podSpecPatch": {"hostNetwork": true}}"#,
+        &["podSpecPatch is the patch's key in a ConfigMap: here write only what stands below it"],
+    );
+    finds(
+        r#"{"spec": {"template": {"spec": {}}}}"#,
+        &["the patch is a whole Job, write only what stands below its \"spec.template.spec:\""],
+    );
     finds(
         r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"llamas": 1}, "status": {}}"#,
         &["the patch is a whole pod, write only what stands below its \"spec:\""],

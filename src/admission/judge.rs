@@ -15,6 +15,7 @@ use crate::{
     layers::{Cause, Complaint, Layer, LayerId, Place, Snapshot, complaint::Printable},
     names,
     presets::{self, Preset},
+    value::{Path, Segment, Value},
 };
 
 /// How many findings a refusal names; an author mends a few at a time.
@@ -91,6 +92,21 @@ impl From<&Complaint> for Fault {
     fn from(complaint: &Complaint) -> Self {
         Self { text: complaint.to_string(), whereabouts: complaint.whereabouts() }
     }
+}
+
+/// That no container is left, with the layers that say so of a container or of the whole list.
+fn no_container(stack: &[&Layer]) -> String {
+    let list = Path::field("spec").join(Segment::Field("containers".into()));
+    let is_item = |path: &Path| path.segments().len() <= list.segments().len() + 1;
+    let replaces = |item: &Value<'_>| item.get("$patch").and_then(Value::as_str) == Some("replace");
+    let takes = |layer: &&&Layer| {
+        let mut gone = layer.assertions.iter().filter(|said| !said.set && said.path.starts_with(&list));
+        let items = layer.patch.value.get("containers").and_then(Value::as_list);
+        gone.any(|said| is_item(&said.path)) || items.is_some_and(|items| items.iter().any(replaces))
+    };
+    let who: Vec<String> = stack.iter().filter(takes).map(|layer| layer.id.to_string()).collect();
+    let who = if who.is_empty() { "the layers".to_owned() } else { who.join(", ") };
+    format!("every container of the pod is taken away by {who}: one must stay")
 }
 
 /// Puts the layers on a pod and judges the outcome. `unread` is what is wrong with a step patch that can't be read.
@@ -171,7 +187,7 @@ pub(super) fn evaluate<'a>(
         )));
     }
     if faults.is_empty() && default_container::is_wanted(spec) {
-        faults.push(Fault::plain("the layers take away every container of the pod, one must stay"));
+        faults.push(Fault::plain(no_container(&settled.stack)));
     }
     for layer in &settled.audited {
         skipped.push(Skipped::new(layer.id.clone(), "audit mode"));

@@ -327,7 +327,8 @@ mod tests {
     #[test]
     fn items_are_found_with_and_without_an_index_and_the_first_of_equal_ones_counts() {
         let items: Vec<String> = (0..300).map(|at| format!(r#"{{"port":{},"at":{at}}}"#, at % 200)).collect();
-        let list = from_json(&format!("[{}]", items.join(",")), JsonLimits::DEFAULT).unwrap();
+        let text = format!("[{}]", items.join(","));
+        let list = from_json(&text, JsonLimits::DEFAULT).unwrap();
         for count in [3, 300] {
             let list = Value::List(list.as_list().unwrap()[..count].to_vec());
             let mut items = Items::of(Some(&list), "port");

@@ -15,6 +15,7 @@ mod pools;
 mod agents;
 mod definition;
 mod demand;
+mod events;
 mod headroom;
 mod hpa;
 mod leaders;

@@ -107,9 +107,9 @@ pub(super) async fn follow(
                     watcher::Event::Init => names.clear(),
                     watcher::Event::InitApply(pod) => {
                         names.insert(pod.metadata.name.clone().unwrap_or_default());
-                        world.put_pod(pod);
+                        world.put_pod(&namespace, pod);
                     }
-                    watcher::Event::Apply(pod) => world.put_pod(pod),
+                    watcher::Event::Apply(pod) => world.put_pod(&namespace, pod),
                     watcher::Event::InitDone => _ = world.listed(&source, &std::mem::take(names)),
                     watcher::Event::Delete(pod) => {
                         world.remove_pod(&namespace, pod.metadata.name.as_deref().unwrap_or_default());

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -10,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{
     api::{AgentPool, BusySource, Mode, ShapeFrom},
     core::hex,
+    observe::Sample,
 };
 use crate::{
     admission::{self, Policy, Verdict},
@@ -71,7 +71,7 @@ pub enum ShapeError {
 /// [`ShapeError`].
 pub fn shape(
     pool: &AgentPool,
-    newest: Option<&Pod>,
+    newest: Option<&Sample>,
     snapshot: &Snapshot,
     policy: &Policy,
     placeholders: &Placeholders,
@@ -89,7 +89,7 @@ pub fn shape(
             let labels = &template.metadata.labels;
             json!({"metadata": {"labels": labels, "annotations": template.metadata.annotations}, "spec": template.spec})
         }
-        (_, Some(pod)) => serde_json::to_value(pod).map_err(|error| ShapeError::Template(error.to_string()))?,
+        (_, Some(sample)) => sample.pod().map_err(|error| ShapeError::Template(error.to_string()))?,
         _ => return Err(ShapeError::NoSample),
     };
     let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
@@ -206,6 +206,7 @@ fn finish(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::observe::Watched;
 
     fn pool(spec: &Value) -> AgentPool {
         let metadata = json!({"name": "p", "namespace": "ci", "uid": "u"});
@@ -245,8 +246,8 @@ mod tests {
                      "initContainers": [{"name": "s", "image": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
                                         {"name": "i", "image": "i"}],
                      "containers": [{"name": "main", "image": "secret/image", "command": ["x"], "env": [{"name": "T", "value": "v"}]}]}});
-        let job: Pod = serde_json::from_value(job).unwrap();
-        let shape = shape(&pool, Some(&job), &layers(), &Policy::default(), &low()).unwrap();
+        let job = Watched::from(serde_json::from_value::<k8s_openapi::api::core::v1::Pod>(job).unwrap());
+        let shape = shape(&pool, job.sample(), &layers(), &Policy::default(), &low()).unwrap();
         let (spec, labels) = (&shape.pod["spec"], &shape.pod["metadata"]["labels"]);
         assert_eq!(spec["nodeSelector"], json!({"pool": "ci"}));
         assert_eq!(spec["tolerations"][0]["key"], "gpu");

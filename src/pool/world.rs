@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::{
     api::{AgentPool, Key},
+    observe::Watched,
     size::View,
 };
 use crate::names;
@@ -27,7 +28,7 @@ pub struct World {
 struct Inner {
     pools: BTreeMap<Key, Arc<AgentPool>>,
     wakes: HashMap<Key, Arc<Notify>>,
-    pods: HashMap<String, HashMap<String, Arc<Pod>>>,
+    pods: HashMap<String, HashMap<String, Arc<Watched>>>,
     cordoned: HashSet<String>,
     /// Pools one of whose children was changed by somebody.
     stray: BTreeSet<Key>,
@@ -74,17 +75,14 @@ impl World {
         inner.wakes.remove(key);
     }
 
-    /// A pod was made or changed.
-    pub fn put_pod(&self, mut pod: Pod) {
-        let metadata = &mut pod.metadata;
-        // Nobody reads them here, and they are half of a pod's size.
-        metadata.managed_fields = None;
-        let (namespace, name) =
-            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
-        let pod = Arc::new(pod);
+    /// A pod of a namespace was made or changed.
+    pub fn put_pod(&self, namespace: &str, pod: Pod) {
+        // Outside of the lock: it takes as long as everything else together.
+        let pod = Arc::new(Watched::from(pod));
         let mut inner = self.lock();
-        let before = inner.pods.entry(namespace.clone()).or_default().insert(name, pod.clone());
-        wake_concerned(&mut inner, &namespace, [Some(pod), before]);
+        let pods = inner.pods.entry(namespace.to_owned()).or_default();
+        let before = pods.insert(pod.id.name.clone(), pod.clone());
+        wake_concerned(&mut inner, namespace, [Some(pod), before]);
     }
 
     /// A pod went.
@@ -186,7 +184,7 @@ impl World {
     }
 
     /// The pods of a namespace.
-    pub fn pods(&self, namespace: &str) -> Vec<Arc<Pod>> {
+    pub fn pods(&self, namespace: &str) -> Vec<Arc<Watched>> {
         self.lock().pods.get(namespace).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
     }
 
@@ -232,14 +230,14 @@ fn wake(inner: &mut Inner, key: &Key) {
 }
 
 /// Wakes the pools that count a pod, as it is or as it was: every other would decide what it has decided already.
-fn wake_concerned(inner: &mut Inner, namespace: &str, pod: [Option<Arc<Pod>>; 2]) {
+fn wake_concerned(inner: &mut Inner, namespace: &str, pod: [Option<Arc<Watched>>; 2]) {
     let mut concerned = BTreeSet::new();
-    for labels in pod.iter().flatten().filter_map(|pod| pod.metadata.labels.as_ref()) {
-        match labels.get(names::POOL) {
+    for pod in pod.iter().flatten() {
+        match pod.labels.get(names::POOL) {
             Some(pool) => concerned.extend(Some((namespace.to_owned(), pool.clone()))),
             None => {
                 let counts = |(key, pool): &(&Key, &Arc<AgentPool>)| {
-                    key.0 == namespace && pool.spec.job_selector.matches(labels)
+                    key.0 == namespace && pod.is_job_of(&pool.spec.job_selector)
                 };
                 concerned.extend(inner.pools.iter().filter(counts).map(|(key, _)| key.clone()));
             }
@@ -313,16 +311,16 @@ mod tests {
     #[test]
     fn a_pod_wakes_the_pools_that_count_it_or_counted_it_and_no_other() {
         let world = world();
-        world.put_pod(pod(&json!({"team": "a"})));
+        world.put_pod("ci", pod(&json!({"team": "a"})));
         assert_eq!(woken(&world), ["a"]);
-        world.put_pod(pod(&json!({"team": "b"})));
+        world.put_pod("ci", pod(&json!({"team": "b"})));
         assert_eq!(woken(&world), ["a", "b"], "one job less for the one, one more for the other");
-        world.put_pod(pod(&json!({"team": "b", "podlayer.dev/pool": "a"})));
+        world.put_pod("ci", pod(&json!({"team": "b", "podlayer.dev/pool": "a"})));
         assert_eq!(woken(&world), ["a", "b"], "a pool's own pod is no other's job");
         world.remove_pod("ci", "p");
         assert_eq!(woken(&world), ["a"]);
-        world.put_pod(pod(&json!({"team": "c"})));
-        world.put_pod(pod(&json!(null)));
+        world.put_pod("ci", pod(&json!({"team": "c"})));
+        world.put_pod("ci", pod(&json!(null)));
         world.remove_pod("ci", "p");
         assert!(woken(&world).is_empty());
     }

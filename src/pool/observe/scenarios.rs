@@ -1,5 +1,6 @@
 //! Reported failures that are about reading a pod's state.
 
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use super::*;
@@ -43,7 +44,11 @@ fn running(ready: &str, more: &Value) -> Value {
 }
 
 fn state_of(pod: &Pod, spec: &AgentPoolSpec, seconds: i64) -> State {
-    state(pod, spec, after(seconds)).0
+    state(&Watched::from(pod.clone()), spec, after(seconds)).0
+}
+
+fn watched(pods: impl IntoIterator<Item = Pod>) -> Vec<Watched> {
+    pods.into_iter().map(Watched::from).collect()
 }
 
 #[test]
@@ -53,8 +58,8 @@ fn scenario_04_a_pod_that_is_gone_is_gone_from_the_counts_whatever_it_said_last(
         &json!({}),
         &running("True", &json!([])),
     );
-    let count = |pods: &[Pod]| observe("p", &spec(&json!({})), None, pods.iter(), |_| false, after(9)).agents.len();
-    assert_eq!((count(&[ours]), count(&[])), (1, 0));
+    let count = |pods: &[Watched]| observe("p", &spec(&json!({})), None, pods.iter(), |_| false, after(9)).agents.len();
+    assert_eq!((count(&[ours.into()]), count(&[])), (1, 0));
 }
 
 #[test]
@@ -72,7 +77,8 @@ fn scenario_05_a_main_container_that_ended_ends_the_agent_though_a_sidecar_runs(
     assert_eq!(of(0, "Never"), State::Succeeded);
     assert_eq!(of(0, "OnFailure"), State::Succeeded);
     assert_ne!(of(137, "Always"), State::Failed);
-    assert_eq!(state(&pod(&json!({}), &json!({}), &status(1)), &spec(&json!({})), after(700)).1, after(600));
+    let ended = Watched::from(pod(&json!({}), &json!({}), &status(1)));
+    assert_eq!(state(&ended, &spec(&json!({})), after(700)).1, after(600));
 }
 
 #[test]
@@ -106,7 +112,8 @@ fn scenario_10_a_pod_that_is_neither_owned_nor_selected_is_never_counted() {
         pod(&json!({"podlayer.dev/pool": "other", "podlayer.dev/pool-kind": "agent", "ci": "x"}), &json!({}), &status);
     let unrelated = pod(&json!({"ci": "y"}), &unscheduled, &status);
     let job = pod(&json!({"ci": "x"}), &unscheduled, &status);
-    let seen = observe("p", &spec(&json!({})), None, [stranger, other, unrelated, job].iter(), |_| false, after(0));
+    let pods = watched([stranger, other, unrelated, job]);
+    let seen = observe("p", &spec(&json!({})), None, pods.iter(), |_| false, after(0));
     assert_eq!((seen.agents.len(), seen.jobs), (0, Jobs { queued: 1, ..Jobs::default() }));
 }
 
@@ -147,7 +154,7 @@ fn scenario_47_jobs_that_something_holds_back_are_no_demand() {
         pod(&json!({"ci": "x"}), &json!({}), &json!({"phase": "Pending"})),
         pod(&json!({"ci": "x"}), &json!({}), &running("True", &json!([]))),
     ];
-    let seen = observe("p", &spec(&json!({})), None, pods.iter(), |_| false, after(0));
+    let seen = observe("p", &spec(&json!({})), None, watched(pods).iter(), |_| false, after(0));
     assert_eq!(seen.jobs, Jobs { queued: 1, starting: 1, busy: 1, ..Jobs::default() });
 }
 
@@ -167,4 +174,35 @@ fn each_source_of_busy_is_read_as_the_pool_says() {
     let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]});
     let unscheduled = pod(&json!({}), &json!({"nodeName": null}), &unscheduled);
     assert_eq!(state_of(&unscheduled, &spec(&json!({})), 9), State::Unschedulable);
+}
+
+#[test]
+fn the_newest_job_pod_is_the_sample_and_once_it_is_gone_the_one_before_it() {
+    let job = |name: &str, second: u32, more: &Value| {
+        let mut job = pod(&json!({"ci": "x"}), more, &running("True", &json!([])));
+        job.metadata.name = Some(name.into());
+        job.metadata.creation_timestamp =
+            Some(serde_json::from_value(json!(format!("2027-01-15T08:00:{second:02}Z"))).unwrap());
+        job.metadata.managed_fields = Some(vec![Default::default()]);
+        job
+    };
+    let own = pod(&json!({"podlayer.dev/pool": "p", "ci": "x"}), &json!({}), &json!({}));
+    let whole = job(
+        "b",
+        2,
+        &json!({"tolerations": [{"key": "gpu"}], "containers": [{"name": "c", "env": [{"name": "E", "value": "v"}]}]}),
+    );
+    let mut pods = watched([job("a", 1, &json!({})), whole.clone(), own, job("c", 2, &json!({}))]);
+    let newest = |pods: &[Watched]| newest(&spec(&json!({})), pods.iter()).map(|sample| sample.pod().unwrap());
+    assert_eq!(newest(&pods).unwrap()["metadata"]["name"], "c", "of two made in one second the last by name");
+    pods.pop();
+    // Nothing is lost but what no decision reads.
+    let mut want = serde_json::to_value(&whole).unwrap();
+    want.as_object_mut().unwrap().retain(|key, _| ["metadata", "spec"].contains(&key.as_str()));
+    want["metadata"].as_object_mut().unwrap().remove("managedFields");
+    assert_eq!(newest(&pods).unwrap(), want);
+    pods.remove(1);
+    assert_eq!(newest(&pods).unwrap()["metadata"]["name"], "a");
+    pods.remove(0);
+    assert_eq!(newest(&pods), None, "a pool's own pod is no sample");
 }

@@ -87,31 +87,31 @@ pub fn shape(
     let job_pod = match (&spec.template, newest) {
         (Some(template), _) if from_template => {
             let labels = &template.metadata.labels;
-            json!({"metadata": {"labels": labels, "annotations": template.metadata.annotations}, "spec": template.spec})
+            let metadata = json!({"labels": labels, "annotations": template.metadata.annotations});
+            json!({"metadata": metadata, "spec": template.spec}).to_string()
         }
-        (_, Some(sample)) => sample.pod().map_err(|error| ShapeError::Template(error.to_string()))?,
+        (_, Some(sample)) => sample.text().map_err(|error| ShapeError::Template(error.to_string()))?,
         _ => return Err(ShapeError::NoSample),
     };
     let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
-    let decided = decided(job_pod, namespace, snapshot, policy)?;
+    let decided = decided(&job_pod, namespace, snapshot, policy)?;
     let mut shape = placeholder(pool, &decided, placeholders);
     shape.rotates = from_template;
     Ok(shape)
 }
 
 /// A job pod as the webhook would make it: the same function decides.
-fn decided(pod: Value, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Result<Value, ShapeError> {
-    let text = pod.to_string();
-    let parsed = admission::Pod::parse(&text).map_err(|error| ShapeError::Template(error.to_string()))?;
+fn decided(text: &str, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Result<Value, ShapeError> {
+    let parsed = admission::Pod::parse(text).map_err(|error| ShapeError::Template(error.to_string()))?;
     let decision = admission::decide_pod(&parsed, namespace, snapshot, policy);
     if let Verdict::Denied(denial) = decision.verdict {
         return Err(ShapeError::Denied(denial.message));
     }
-    let mut pod = pod;
+    let bad = |error: &dyn std::error::Error| ShapeError::Template(error.to_string());
+    let mut pod = serde_json::from_str(text).map_err(|error| bad(&error))?;
     if let Some(patch) = decision.patch {
-        let bad = |error: String| ShapeError::Template(error);
-        let patch: json_patch::Patch = serde_json::from_str(&patch).map_err(|error| bad(error.to_string()))?;
-        json_patch::patch(&mut pod, &patch).map_err(|error| bad(error.to_string()))?;
+        let patch: json_patch::Patch = serde_json::from_str(&patch).map_err(|error| bad(&error))?;
+        json_patch::patch(&mut pod, &patch).map_err(|error| bad(&error))?;
     }
     Ok(pod)
 }

@@ -1,9 +1,8 @@
-use std::io::Write;
+use std::io::{Read, Write};
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde::Serialize;
-use serde_json::Value;
 
 /// A job pod as it stands at the API server, but for its status: what placeholders may be shaped like.
 ///
@@ -30,11 +29,13 @@ impl Sample {
         Self(packed.unwrap_or_default().into_boxed_slice())
     }
 
-    /// The pod.
+    /// The pod, as JSON.
     ///
     /// # Errors
-    /// Those of serde_json, if it couldn't be kept.
-    pub fn pod(&self) -> Result<Value, serde_json::Error> {
-        serde_json::from_reader(DeflateDecoder::new(&*self.0))
+    /// If it couldn't be kept.
+    pub fn text(&self) -> std::io::Result<String> {
+        let mut text = String::new();
+        DeflateDecoder::new(&*self.0).read_to_string(&mut text)?;
+        Ok(text)
     }
 }

@@ -193,7 +193,10 @@ fn the_newest_job_pod_is_the_sample_and_once_it_is_gone_the_one_before_it() {
         &json!({"tolerations": [{"key": "gpu"}], "containers": [{"name": "c", "env": [{"name": "E", "value": "v"}]}]}),
     );
     let mut pods = watched([job("a", 1, &json!({})), whole.clone(), own, job("c", 2, &json!({}))]);
-    let newest = |pods: &[Watched]| newest(&spec(&json!({})), pods.iter()).map(|sample| sample.pod().unwrap());
+    let newest = |pods: &[Watched]| {
+        newest(&spec(&json!({})), pods.iter())
+            .map(|sample| serde_json::from_str::<Value>(&sample.text().unwrap()).unwrap())
+    };
     assert_eq!(newest(&pods).unwrap()["metadata"]["name"], "c", "of two made in one second the last by name");
     pods.pop();
     // Nothing is lost but what no decision reads.

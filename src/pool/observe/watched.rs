@@ -94,13 +94,15 @@ impl From<Pod> for Watched {
         let (mut metadata, spec) = (pod.metadata, pod.spec);
         // Nobody reads them here, and they are half of a pod's size.
         metadata.managed_fields = None;
-        let own = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(names::POOL));
-        let sample = (!own).then(|| Sample::new(&metadata, spec.as_ref()));
+        let labelled = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(names::POOL));
+        let sample = (!labelled).then(|| Sample::new(&metadata, spec.as_ref()));
         let spec = spec.unwrap_or_default();
         let created = metadata.creation_timestamp.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let owners = metadata.owner_references.as_deref().unwrap_or_default();
         // Only a pod that an AgentPool controls is the pool's: a label alone makes nobody's pod ours.
         let owned = owners.iter().any(|owner| owner.kind == "AgentPool" && owner.controller == Some(true));
+        // Nobody asks for more of others' pods.
+        let own = labelled || owned;
         let (ended, image) = (ended(&spec, &status, created), waiting(&status).filter_map(image).max());
         let looping = waiting(&status).any(|reason| reason == "CrashLoopBackOff");
         let conditions = status.conditions.unwrap_or_default().into_iter().map(|condition| Condition {

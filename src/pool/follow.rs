@@ -19,6 +19,7 @@ use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
     api::{AgentPool, Key},
+    observe::Happening,
     world::{Source, World},
 };
 use crate::names;
@@ -41,13 +42,18 @@ enum Event {
 /// The pool that a child belongs to, where it says so.
 struct Child(Option<String>);
 
-/// Keeps the world up to date, and tells of each pool that appears. Ends when nobody listens any more.
+/// Keeps the world up to date, and tells of each pool that appears and of what happens to pods. Ends when nobody listens
+/// any more.
 pub(super) async fn follow(
     client: Client,
     namespaces: Vec<String>,
     world: Arc<World>,
     appeared: mpsc::UnboundedSender<Key>,
+    happened: impl Fn(&Key, Happening),
 ) {
+    let put_pod = |namespace: &str, pod: Pod| {
+        world.put_pod(namespace, pod).iter().for_each(|(key, happening)| happened(key, *happening));
+    };
     let mut streams = Vec::new();
     for namespace in &namespaces {
         let named = |namespace: &String| namespace.clone();
@@ -112,9 +118,9 @@ pub(super) async fn follow(
                     watcher::Event::Init => names.clear(),
                     watcher::Event::InitApply(pod) => {
                         names.insert(pod.metadata.name.clone().unwrap_or_default());
-                        world.put_pod(&namespace, pod);
+                        put_pod(&namespace, pod);
                     }
-                    watcher::Event::Apply(pod) => world.put_pod(&namespace, pod),
+                    watcher::Event::Apply(pod) => put_pod(&namespace, pod),
                     watcher::Event::InitDone => _ = world.listed(&source, &std::mem::take(names)),
                     watcher::Event::Delete(pod) => {
                         world.remove_pod(&namespace, pod.metadata.name.as_deref().unwrap_or_default());

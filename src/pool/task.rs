@@ -362,6 +362,7 @@ fn numbers(decision: &Decision) -> PoolNumbers {
         desired: decision.desired,
         queued: counts.queued,
         limited: decision.limited.map(super::size::Limited::reason),
+        start_failures: decision.start_failures.iter().map(|failure| failure.reason()).collect(),
         up: decision.create,
         down: i32::try_from(decision.delete.len()).unwrap_or(i32::MAX),
     }

@@ -19,6 +19,7 @@ mod events;
 mod headroom;
 mod hpa;
 mod leaders;
+mod metrics;
 mod queue;
 mod rights;
 mod schedules;

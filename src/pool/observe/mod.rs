@@ -9,9 +9,11 @@ use super::{
 };
 use crate::names;
 
+mod happening;
 mod sample;
 mod watched;
 
+pub use happening::{Happening, happenings};
 pub use sample::Sample;
 pub use watched::Watched;
 use watched::{Image, Phase};

@@ -209,3 +209,77 @@ fn the_newest_job_pod_is_the_sample_and_once_it_is_gone_the_one_before_it() {
     pods.remove(0);
     assert_eq!(newest(&pods), None, "a pool's own pod is no sample");
 }
+
+/// What happens between a pod's status and another of it, to a pool of some mode.
+fn between(labels: &Value, mode: &str, before: &Value, now: &Value) -> Vec<Happening> {
+    let of = |status: &Value| Watched::from(pod(labels, &json!({}), status));
+    let before = of(before);
+    let now = of(now).after(Some(&before));
+    happenings(&before, &now, &spec(&json!({"mode": mode})))
+}
+
+const OWN: &str = r#"{"podlayer.dev/pool": "p", "podlayer.dev/pool-kind": "agent", "podlayer.dev/busy": "true"}"#;
+
+#[test]
+fn a_start_is_counted_once_from_creation_to_the_first_readiness() {
+    let own: Value = serde_json::from_str(OWN).unwrap();
+    let (starting, ready, unready) = (json!({}), running("True", &json!([])), running("False", &json!([])));
+    let started = Happening::Started(std::time::Duration::from_secs(5));
+    assert_eq!(between(&own, "Agents", &starting, &ready), [started]);
+    assert_eq!(between(&own, "Headroom", &unready, &ready), [started]);
+    assert_eq!(between(&own, "Agents", &ready, &ready), []);
+    assert_eq!(between(&json!({"ci": "x"}), "Agents", &starting, &ready), [], "not a pool's own");
+    // It was ready, wasn't, and is again.
+    let of = |status: &Value| Watched::from(pod(&own, &json!({}), status));
+    let first = of(&ready);
+    let second = of(&unready).after(Some(&first));
+    let third = of(&ready).after(Some(&second));
+    assert_eq!(happenings(&second, &third, &spec(&json!({}))), []);
+    // Another pod of its name is another pod.
+    let mut other = pod(&own, &json!({}), &ready);
+    other.metadata.uid = Some("y".into());
+    assert_eq!(happenings(&of(&starting), &Watched::from(other), &spec(&json!({}))), []);
+}
+
+#[test]
+fn a_job_waits_from_its_creation_until_it_has_a_node_and_never_less_than_nothing() {
+    let job = json!({"ci": "x"});
+    let scheduled = |status: &str, at: &str| json!({"conditions": [{"type": "PodScheduled", "status": status, "lastTransitionTime": at}]});
+    let (not, then) = (scheduled("False", "2027-01-15T08:00:01Z"), scheduled("True", "2027-01-15T08:01:40Z"));
+    let placed = |seconds| Happening::Placed(std::time::Duration::from_secs(seconds));
+    for mode in ["Agents", "Headroom", "Observe"] {
+        assert_eq!(between(&job, mode, &not, &then), [placed(100)], "{mode}");
+    }
+    assert_eq!(between(&job, "Agents", &then, &then), []);
+    let early = scheduled("True", "2027-01-15T07:59:59Z");
+    assert_eq!(between(&job, "Agents", &not, &early), [placed(0)], "clocks differ");
+    assert_eq!(between(&serde_json::from_str(OWN).unwrap(), "Agents", &not, &then), [], "a pool's own pod is no job");
+}
+
+#[test]
+fn evictions_count_of_what_is_at_work_only_and_deletions_do_not() {
+    let (own, job): (Value, Value) = (serde_json::from_str(OWN).unwrap(), json!({"ci": "x"}));
+    let idle = json!({"podlayer.dev/pool": "p", "podlayer.dev/pool-kind": "agent"});
+    let target = json!([{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]);
+    let (runs, evicted) = (running("True", &json!([])), running("True", &target));
+    for (labels, mode, count) in [
+        (&own, "Agents", 1),
+        (&idle, "Agents", 0),
+        (&job, "Agents", 0),
+        (&own, "Headroom", 0),
+        (&job, "Headroom", 1),
+        (&job, "Observe", 1),
+    ] {
+        let want = vec![Happening::Evicted; count];
+        assert_eq!(between(labels, mode, &runs, &evicted), want, "{labels} {mode}");
+        assert_eq!(between(labels, mode, &evicted, &evicted), [], "once");
+        // Its node evicts it by ending it.
+        let ended = json!({"phase": "Failed", "conditions": target});
+        assert_eq!(between(labels, mode, &runs, &ended), want, "{labels} {mode}");
+        assert_eq!(between(labels, mode, &json!({"phase": "Succeeded"}), &ended), [], "its work was done");
+    }
+    let before = Watched::from(pod(&own, &json!({}), &runs));
+    let mut deleted = pod(&own, &json!({}), &runs);
+    deleted.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(after(9)));
+    assert_eq!(happenings(&before, &Watched::from(deleted), &spec(&json!({}))), []);
+}

@@ -37,6 +37,12 @@ pub struct Watched {
     pub(super) image: Option<Image>,
     /// Whether a container of its ends again and again.
     pub(super) looping: bool,
+    /// When it got its node.
+    pub(super) scheduled: Option<Timestamp>,
+    /// Whether it is being evicted.
+    pub(super) disrupted: bool,
+    /// Whether it was ready once.
+    pub(super) was_ready: bool,
     /// Of a pod that is no pool's own.
     sample: Option<Sample>,
 }
@@ -82,6 +88,17 @@ impl Watched {
         self.sample.is_some() && !self.labels.is_empty() && selector.matches(&self.labels)
     }
 
+    /// Since when it is ready.
+    pub(super) fn ready_since(&self) -> Option<Timestamp> {
+        self.condition("Ready").filter(|ready| &*ready.status == "True").and_then(|ready| ready.since)
+    }
+
+    /// As what comes after another sighting, which may know what this one no longer shows.
+    pub fn after(mut self, before: Option<&Self>) -> Self {
+        self.was_ready |= before.is_some_and(|before| before.id.uid == self.id.uid && before.was_ready);
+        self
+    }
+
     /// The whole pod, for placeholders to be shaped like it; not of a pool's own.
     pub fn sample(&self) -> Option<&Sample> {
         self.sample.as_ref()
@@ -105,7 +122,13 @@ impl From<Pod> for Watched {
         let own = labelled || owned;
         let (ended, image) = (ended(&spec, &status, created), waiting(&status).filter_map(image).max());
         let looping = waiting(&status).any(|reason| reason == "CrashLoopBackOff");
-        let conditions = status.conditions.unwrap_or_default().into_iter().map(|condition| Condition {
+        let conditions = status.conditions.unwrap_or_default();
+        let is_true =
+            |kind: &str| conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True");
+        let scheduled = is_true("PodScheduled").and_then(|condition| condition.last_transition_time.as_ref());
+        let scheduled = scheduled.map(|time| time.0);
+        let (disrupted, was_ready) = (is_true("DisruptionTarget").is_some(), is_true("Ready").is_some());
+        let conditions = conditions.into_iter().map(|condition| Condition {
             kind: condition.type_.into(),
             status: condition.status.into(),
             reason: condition.reason.map(Into::into),
@@ -135,6 +158,9 @@ impl From<Pod> for Watched {
             ended,
             image,
             looping,
+            scheduled,
+            disrupted,
+            was_ready,
             sample,
         }
     }

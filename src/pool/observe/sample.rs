@@ -7,8 +7,8 @@ use serde::Serialize;
 /// A job pod as it stands at the API server, but for its status: what placeholders may be shaped like.
 ///
 /// Any job pod may become the newest one, as soon as those after it are gone, and reading it again then would want a
-/// right over pods that nothing else does. So each is kept, as small as it goes: a fifth of its JSON, a twentieth of what
-/// a typed pod takes (docs/decisions/0025).
+/// right over pods that nothing else does. So each is kept, as small as it goes: the job pod of `tests/data/jobs` in 1.8 KB,
+/// where its JSON has 5.9 and a typed pod takes some 50 (docs/decisions/0025).
 #[derive(Clone, Debug)]
 pub struct Sample(Box<[u8]>);
 

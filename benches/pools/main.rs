@@ -2,7 +2,8 @@
 //! agent's life costs, what the controller needs.
 //!
 //! `cargo bench --bench pools` measures and writes `target/bench/pools.md`, with the raw data in `target/bench/pools/`; one
-//! or more of `demand`, `ramp`, `life` and `watched` after `--` measures only that. `cargo bench --bench pools -- --soak MINUTES` instead
+//! or more of `demand`, `ramp`, `life` and `watched` after `--` measures only that; with `PODLAYER_BENCH_OTHER=PROGRAM`, `watched`
+//! compares this build with another by turns. `cargo bench --bench pools -- --soak MINUTES` instead
 //! gives work to pools for so long while leaders are killed, and fails if anything happens that must not.
 //!
 //! kwok has neither node nor image start: what is shown is what is decided, scheduled and written.

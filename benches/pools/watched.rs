@@ -1,6 +1,9 @@
 //! What the controller needs with 5,000 pods in its namespace.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -11,6 +14,7 @@ use crate::{
         Dice,
         controller::Controller,
         objects::{change, make, real_job, template},
+        until,
     },
     report::Report,
 };
@@ -21,6 +25,9 @@ const JOBS: usize = 4000;
 const AGENTS: usize = 1000;
 /// How long each phase is measured.
 const PHASE: Duration = Duration::from_secs(20);
+/// A variable that names another build of podlayer, for comparison, and how often each has its turn.
+const OTHER: &str = "PODLAYER_BENCH_OTHER";
+const TURNS: u32 = 2;
 /// Changes of pods in a second.
 const RATE: u32 = 20;
 
@@ -65,7 +72,28 @@ pub(crate) async fn measure(place: &Place, report: &mut Report) {
         .await;
     phase(report, &ground, "it, 20 changes of pods a second", changes(&ground)).await;
     report.text(&format!("It was ready (everything listed) after {:.2} s.", ready.as_secs_f64()));
+    if let Some(other) = std::env::var_os(OTHER) {
+        by_turns(report, &mut ground, Path::new(&other)).await;
+    }
     ground.clear(place).await;
+}
+
+/// The same pods, watched by this build and another in turns: what differs is the build.
+async fn by_turns(report: &mut Report, ground: &mut Ground, other: &Path) {
+    report.title("5,000 watched pods: this build and another by turns");
+    report.head(&["", "resident MiB", "most MiB", "CPU, % of one core"]);
+    let this = Path::new(env!("CARGO_BIN_EXE_podlayer"));
+    for turn in 1..=TURNS {
+        for (name, program) in [("other", other), ("this", this)] {
+            ground.controller.kill();
+            let kubeconfig = ground.kubeconfig.path().to_str().unwrap();
+            ground.controller = Controller::start_program(program, kubeconfig, &ground.namespace).await;
+            until("a leader", async || ground.controller.leads().await.then_some(())).await;
+            let what = |doing: &str| format!("{name}, turn {turn}, {doing}");
+            phase(report, ground, &what("nothing happens"), async { tokio::time::sleep(PHASE).await }).await;
+            phase(report, ground, &what("20 changes of pods a second"), changes(ground)).await;
+        }
+    }
 }
 
 async fn phase(report: &mut Report, ground: &Ground, what: &str, doing: impl Future<Output = ()>) {

@@ -270,7 +270,8 @@ pub(super) async fn agents(client: &Client, pool: &AgentPool, now: Timestamp) ->
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let failed = |source| StoreError::Api { verb: "list the pods beside", name: object_names::ledger(pool), source };
     let pods = api.list(&ListParams::default().labels(&selector)).await.map_err(failed)?;
-    Ok(observe::observe(name, &pool.spec, None, pods.items.iter(), |_| false, now).agents)
+    let pods: Vec<observe::Watched> = pods.items.into_iter().map(Into::into).collect();
+    Ok(observe::observe(name, &pool.spec, None, pods.iter(), |_| false, now).agents)
 }
 
 /// What of them counts against `max`, as the controller counts it.

@@ -24,6 +24,7 @@ use tokio::{
 
 use super::{SharedSecret, callback::Callbacks, desk::Desk, rate::Rate};
 use crate::{
+    cluster::event_note,
     pool::{Key, api::AgentPool},
     telemetry::AzureMetrics,
 };
@@ -231,10 +232,8 @@ impl Service {
             told.insert((pool.key(), reason), now);
         }
         let type_ = if warning { EventType::Warning } else { EventType::Normal };
-        // The longest note that an Event takes (1 KiB).
-        let mut note = note;
-        note.truncate(note.floor_char_boundary(1024));
-        let event = Event { type_, reason: reason.into(), note: Some(note), action: "Answer".into(), secondary: None };
+        let note = Some(event_note(&note));
+        let event = Event { type_, reason: reason.into(), note, action: "Answer".into(), secondary: None };
         match timeout(PATIENCE, self.recorder.publish(&event, &pool.object_ref(&()))).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(error = %error, "an event can't be written"),

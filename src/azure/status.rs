@@ -39,7 +39,7 @@ pub(super) async fn status(service: &Service, pool: &AgentPool, body: &[u8]) -> 
     let api: Api<Pod> = Api::namespaced(service.client.clone(), &namespace(pool));
     let reply = match timeout(PATIENCE, api.get_opt(&object_names::agent(pool, agent))).await {
         Ok(Ok(Some(pod))) => {
-            Reply::told(json!({"statusMessage": message(state(&pod, &pool.spec, Timestamp::now()).0)}))
+            Reply::told(json!({"statusMessage": message(state(&pod.into(), &pool.spec, Timestamp::now()).0)}))
         }
         Ok(Ok(None)) => Reply::unknown_agent(),
         Ok(Err(error)) => {

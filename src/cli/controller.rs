@@ -117,6 +117,8 @@ async fn serve(args: Args) -> Result<Outcome, CliError> {
         cluster::watch_layers(layer_client, layers, watched, layer_metrics).await;
         early("the watch of the layers")
     });
+    let seen = world.clone();
+    pool_metrics.ages(move || seen.ages());
     let running = shared.clone();
     tasks.spawn(async move {
         pool::run(running, namespaces).await;

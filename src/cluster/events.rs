@@ -25,8 +25,21 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long one may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest note that an Event takes (1 KiB).
+/// The longest note that an Event takes, in bytes: the API server refuses one that is longer, and so the whole Event
+/// (`NoteLengthLimit` of its validation of `events.k8s.io`).
 const LONGEST_NOTE: usize = 1024;
+
+/// What a note ends with that was cut.
+const CUT: &str = "…";
+
+/// A text as the note of an Event: at most 1 KiB, whole characters, with `…` at its end if there was more.
+pub fn event_note(text: &str) -> String {
+    if text.len() <= LONGEST_NOTE {
+        return text.to_owned();
+    }
+    let kept = &text[..text.floor_char_boundary(LONGEST_NOTE - CUT.len())];
+    format!("{kept}{CUT}")
+}
 
 /// Why an Event is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -106,8 +119,6 @@ fn event(about: &Subject, reason: Reason, note: &str, now: Timestamp) -> Event {
     let sum = Sha256::digest(format!("{uid} {version} {}", reason.as_str()));
     let sum: String = sum.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let short: String = name.chars().take(200).collect();
-    let mut text = note.to_owned();
-    text.truncate(text.floor_char_boundary(LONGEST_NOTE));
     Event {
         metadata: ObjectMeta {
             namespace: Some(namespace.clone()),
@@ -117,7 +128,7 @@ fn event(about: &Subject, reason: Reason, note: &str, now: Timestamp) -> Event {
         event_time: Some(MicroTime(now)),
         action: Some("Reading".into()),
         reason: Some(reason.as_str().into()),
-        note: Some(text),
+        note: Some(event_note(note)),
         type_: Some(if reason == Reason::Mended { "Normal" } else { "Warning" }.into()),
         reporting_controller: Some(names::EVENT_REPORTER.into()),
         reporting_instance: Some(names::EVENT_REPORTER.into()),
@@ -139,6 +150,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_note_that_is_too_long_is_cut_between_characters_and_says_so() {
+        for fits in ["", "short", &"x".repeat(1024), &"é".repeat(512)] {
+            assert_eq!(event_note(fits), fits);
+        }
+        for long in ["x".repeat(1025), "é".repeat(513), format!("x{}", "é".repeat(900)), "😀".repeat(400)] {
+            let note = event_note(&long);
+            assert!((1021..=1024).contains(&note.len()), "{} bytes", note.len());
+            let kept = note.strip_suffix('…').unwrap();
+            assert!(long.starts_with(kept) && long.len() > kept.len());
+        }
+    }
+
+    #[test]
     fn replicas_make_the_same_event_of_one_version_and_another_of_the_next() {
         let about = |version: &str| Subject {
             namespace: "podlayer".into(),
@@ -148,7 +172,7 @@ mod tests {
         };
         let name = |version: &str, reason| {
             let event = event(&about(version), reason, &"é".repeat(1000), Timestamp::now());
-            assert!(event.note.unwrap().len() <= LONGEST_NOTE);
+            assert!(event.note.unwrap().ends_with('…'));
             event.metadata.name.unwrap()
         };
         assert_eq!(name("1", Reason::Invalid), name("1", Reason::Invalid));

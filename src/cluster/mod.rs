@@ -11,6 +11,7 @@ mod watch;
 mod webhook_configuration;
 
 pub use client::{ClientError, client};
+pub use events::event_note;
 pub use lookup::{LookupError, job, layers, pod, recent, refusals};
 pub use objects::{if_still, ignore_gone, is_over_quota, is_owned_by};
 pub use secret::{HeldSecret, NamedSecret, SecretError, Written};

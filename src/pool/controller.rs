@@ -3,7 +3,9 @@ use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
+    api::Key,
     follow::follow,
+    observe::Happening,
     task::{Shared, keep},
 };
 
@@ -12,7 +14,19 @@ pub async fn run(shared: Arc<Shared>, namespaces: Vec<String>) {
     let (appeared, mut pools) = mpsc::unbounded_channel();
     let mut tasks = JoinSet::new();
     let (client, world) = (shared.client.clone(), shared.world.clone());
-    let watching = follow(client, namespaces, world, appeared);
+    let counting = shared.clone();
+    // All replicas see the same: the leader counts it.
+    let happened = move |pool: &Key, happening: Happening| {
+        if counting.leading.borrow().is_none() {
+            return;
+        }
+        match happening {
+            Happening::Evicted => counting.metrics.evicted(pool),
+            Happening::Placed(after) => counting.metrics.placed(pool, after),
+            Happening::Started(after) => counting.metrics.started(pool, after),
+        }
+    };
+    let watching = follow(client, namespaces, world, appeared, happened);
     tokio::pin!(watching);
     loop {
         tokio::select! {

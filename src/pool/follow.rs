@@ -19,12 +19,17 @@ use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
     api::{AgentPool, Key},
+    observe::Happening,
     world::{Source, World},
 };
 use crate::names;
 
 /// How often a watch that failed is asked whether what is known is still the whole.
 const PROBE: Duration = Duration::from_secs(5);
+
+/// How many pods are asked for at once. Until they are looked at they are whole, and what memory they took then stays the
+/// process's: at 500, kube's default, that was as much as everything else.
+const PAGE: u32 = 100;
 
 #[allow(clippy::large_enum_variant, reason = "there is one at a time, and it is taken apart at once")]
 enum Event {
@@ -37,13 +42,18 @@ enum Event {
 /// The pool that a child belongs to, where it says so.
 struct Child(Option<String>);
 
-/// Keeps the world up to date, and tells of each pool that appears. Ends when nobody listens any more.
+/// Keeps the world up to date, and tells of each pool that appears and of what happens to pods. Ends when nobody listens
+/// any more.
 pub(super) async fn follow(
     client: Client,
     namespaces: Vec<String>,
     world: Arc<World>,
     appeared: mpsc::UnboundedSender<Key>,
+    happened: impl Fn(&Key, Happening),
 ) {
+    let put_pod = |namespace: &str, pod: Pod| {
+        world.put_pod(namespace, pod).iter().for_each(|(key, happening)| happened(key, *happening));
+    };
     let mut streams = Vec::new();
     for namespace in &namespaces {
         let named = |namespace: &String| namespace.clone();
@@ -51,7 +61,8 @@ pub(super) async fn follow(
         let pools = watcher(Api::<AgentPool>::namespaced(client.clone(), namespace), watcher::Config::default());
         streams.push(pools.default_backoff().map(move |event| Event::Pool(name.clone(), event)).boxed());
         let name = named(namespace);
-        let pods = watcher(Api::<Pod>::namespaced(client.clone(), namespace), watcher::Config::default());
+        let config = watcher::Config::default().page_size(PAGE);
+        let pods = watcher(Api::<Pod>::namespaced(client.clone(), namespace), config);
         streams.push(pods.default_backoff().map(move |event| Event::Pod(name.clone(), event)).boxed());
         streams.push(children::<PodDisruptionBudget>(&client, namespace).boxed());
         streams.push(children::<StatefulSet>(&client, namespace).boxed());
@@ -107,9 +118,9 @@ pub(super) async fn follow(
                     watcher::Event::Init => names.clear(),
                     watcher::Event::InitApply(pod) => {
                         names.insert(pod.metadata.name.clone().unwrap_or_default());
-                        world.put_pod(pod);
+                        put_pod(&namespace, pod);
                     }
-                    watcher::Event::Apply(pod) => world.put_pod(pod),
+                    watcher::Event::Apply(pod) => put_pod(&namespace, pod),
                     watcher::Event::InitDone => _ = world.listed(&source, &std::mem::take(names)),
                     watcher::Event::Delete(pod) => {
                         world.remove_pod(&namespace, pod.metadata.name.as_deref().unwrap_or_default());

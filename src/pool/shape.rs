@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -10,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{
     api::{AgentPool, BusySource, Mode, ShapeFrom},
     core::hex,
+    observe::Sample,
 };
 use crate::{
     admission::{self, Policy, Verdict},
@@ -71,7 +71,7 @@ pub enum ShapeError {
 /// [`ShapeError`].
 pub fn shape(
     pool: &AgentPool,
-    newest: Option<&Pod>,
+    newest: Option<&Sample>,
     snapshot: &Snapshot,
     policy: &Policy,
     placeholders: &Placeholders,
@@ -87,31 +87,31 @@ pub fn shape(
     let job_pod = match (&spec.template, newest) {
         (Some(template), _) if from_template => {
             let labels = &template.metadata.labels;
-            json!({"metadata": {"labels": labels, "annotations": template.metadata.annotations}, "spec": template.spec})
+            let metadata = json!({"labels": labels, "annotations": template.metadata.annotations});
+            json!({"metadata": metadata, "spec": template.spec}).to_string()
         }
-        (_, Some(pod)) => serde_json::to_value(pod).map_err(|error| ShapeError::Template(error.to_string()))?,
+        (_, Some(sample)) => sample.text().map_err(|error| ShapeError::Template(error.to_string()))?,
         _ => return Err(ShapeError::NoSample),
     };
     let namespace = pool.metadata.namespace.as_deref().unwrap_or_default();
-    let decided = decided(job_pod, namespace, snapshot, policy)?;
+    let decided = decided(&job_pod, namespace, snapshot, policy)?;
     let mut shape = placeholder(pool, &decided, placeholders);
     shape.rotates = from_template;
     Ok(shape)
 }
 
 /// A job pod as the webhook would make it: the same function decides.
-fn decided(pod: Value, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Result<Value, ShapeError> {
-    let text = pod.to_string();
-    let parsed = admission::Pod::parse(&text).map_err(|error| ShapeError::Template(error.to_string()))?;
+fn decided(text: &str, namespace: &str, snapshot: &Snapshot, policy: &Policy) -> Result<Value, ShapeError> {
+    let parsed = admission::Pod::parse(text).map_err(|error| ShapeError::Template(error.to_string()))?;
     let decision = admission::decide_pod(&parsed, namespace, snapshot, policy);
     if let Verdict::Denied(denial) = decision.verdict {
         return Err(ShapeError::Denied(denial.message));
     }
-    let mut pod = pod;
+    let bad = |error: &dyn std::error::Error| ShapeError::Template(error.to_string());
+    let mut pod = serde_json::from_str(text).map_err(|error| bad(&error))?;
     if let Some(patch) = decision.patch {
-        let bad = |error: String| ShapeError::Template(error);
-        let patch: json_patch::Patch = serde_json::from_str(&patch).map_err(|error| bad(error.to_string()))?;
-        json_patch::patch(&mut pod, &patch).map_err(|error| bad(error.to_string()))?;
+        let patch: json_patch::Patch = serde_json::from_str(&patch).map_err(|error| bad(&error))?;
+        json_patch::patch(&mut pod, &patch).map_err(|error| bad(&error))?;
     }
     Ok(pod)
 }
@@ -206,6 +206,7 @@ fn finish(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::observe::Watched;
 
     fn pool(spec: &Value) -> AgentPool {
         let metadata = json!({"name": "p", "namespace": "ci", "uid": "u"});
@@ -245,8 +246,8 @@ mod tests {
                      "initContainers": [{"name": "s", "image": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
                                         {"name": "i", "image": "i"}],
                      "containers": [{"name": "main", "image": "secret/image", "command": ["x"], "env": [{"name": "T", "value": "v"}]}]}});
-        let job: Pod = serde_json::from_value(job).unwrap();
-        let shape = shape(&pool, Some(&job), &layers(), &Policy::default(), &low()).unwrap();
+        let job = Watched::from(serde_json::from_value::<k8s_openapi::api::core::v1::Pod>(job).unwrap());
+        let shape = shape(&pool, job.sample(), &layers(), &Policy::default(), &low()).unwrap();
         let (spec, labels) = (&shape.pod["spec"], &shape.pod["metadata"]["labels"]);
         assert_eq!(spec["nodeSelector"], json!({"pool": "ci"}));
         assert_eq!(spec["tolerations"][0]["key"], "gpu");

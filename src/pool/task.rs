@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     admission::Policy,
-    cluster::{is_over_quota, is_owned_by},
+    cluster::{event_note, is_over_quota, is_owned_by},
     layers::Snapshot,
     names,
     telemetry::{PoolMetrics, PoolNumbers},
@@ -273,8 +273,8 @@ impl Task {
         let (reason, message) = report::why(decision);
         if reason != self.told {
             let type_ = if decision.degraded.is_some() { EventType::Warning } else { EventType::Normal };
-            let event =
-                Event { type_, reason: reason.clone(), note: Some(message), action: "Scale".into(), secondary: None };
+            let note = Some(event_note(&message));
+            let event = Event { type_, reason: reason.clone(), note, action: "Scale".into(), secondary: None };
             let (shared, object) = (self.shared.clone(), pool.object_ref(&()));
             self.telling.spawn(async move {
                 shared.metrics.wrote("event");
@@ -362,6 +362,7 @@ fn numbers(decision: &Decision) -> PoolNumbers {
         desired: decision.desired,
         queued: counts.queued,
         limited: decision.limited.map(super::size::Limited::reason),
+        start_failures: decision.start_failures.iter().map(|failure| failure.reason()).collect(),
         up: decision.create,
         down: i32::try_from(decision.delete.len()).unwrap_or(i32::MAX),
     }

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::{
     api::{AgentPool, Key},
+    observe::{Happening, Watched, happenings},
     size::View,
 };
 use crate::names;
@@ -20,6 +21,7 @@ const SILENT: Duration = Duration::from_secs(15);
 /// What was seen of the cluster, as of the last event of each watch.
 #[derive(Debug, Default)]
 pub struct World {
+    sources: Vec<Source>,
     inner: Mutex<Inner>,
 }
 
@@ -27,12 +29,15 @@ pub struct World {
 struct Inner {
     pools: BTreeMap<Key, Arc<AgentPool>>,
     wakes: HashMap<Key, Arc<Notify>>,
-    pods: HashMap<String, HashMap<String, Arc<Pod>>>,
+    pods: HashMap<String, HashMap<String, Arc<Watched>>>,
     cordoned: HashSet<String>,
     /// Pools one of whose children was changed by somebody.
     stray: BTreeSet<Key>,
+    /// When all of this began.
+    began: Option<Instant>,
     unlisted: HashSet<Source>,
-    failing: HashSet<Source>,
+    /// And since when.
+    failing: HashMap<Source, Instant>,
     /// When the API server answered last.
     heard: Option<Instant>,
 }
@@ -50,7 +55,9 @@ impl World {
     /// One in which nothing of these namespaces was listed yet.
     pub fn new(namespaces: &[String]) -> Self {
         let sources = namespaces.iter().flat_map(|n| [Source::Pods(n.clone()), Source::Pools(n.clone())]);
-        Self { inner: Mutex::new(Inner { unlisted: sources.collect(), ..Inner::default() }) }
+        let sources: Vec<Source> = sources.collect();
+        let (unlisted, began) = (sources.iter().cloned().collect(), Some(Instant::now()));
+        Self { sources, inner: Mutex::new(Inner { unlisted, began, ..Inner::default() }) }
     }
 
     /// A pool was made or changed. Gives whether it is new.
@@ -74,17 +81,25 @@ impl World {
         inner.wakes.remove(key);
     }
 
-    /// A pod was made or changed.
-    pub fn put_pod(&self, mut pod: Pod) {
-        let metadata = &mut pod.metadata;
-        // Nobody reads them here, and they are half of a pod's size.
-        metadata.managed_fields = None;
-        let (namespace, name) =
-            (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default());
-        let pod = Arc::new(pod);
+    /// A pod of a namespace was made or changed. Gives what happened to which pools by that.
+    pub fn put_pod(&self, namespace: &str, pod: Pod) -> Vec<(Key, Happening)> {
+        // Outside of the lock: it takes as long as everything else together.
+        let pod = Watched::from(pod);
         let mut inner = self.lock();
-        let before = inner.pods.entry(namespace.clone()).or_default().insert(name, pod.clone());
-        wake_concerned(&mut inner, &namespace, [Some(pod), before]);
+        let pods = inner.pods.entry(namespace.to_owned()).or_default();
+        let before = pods.remove(&pod.id.name);
+        let pod = Arc::new(pod.after(before.as_deref()));
+        pods.insert(pod.id.name.clone(), pod.clone());
+        let mut happened = Vec::new();
+        if let Some(before) = &before {
+            for key in concerned(&inner, namespace, &pod) {
+                let Some(pool) = inner.pools.get(&key) else { continue };
+                let all = happenings(before, &pod, &pool.spec);
+                happened.extend(all.into_iter().map(|happening| (key.clone(), happening)));
+            }
+        }
+        wake_concerned(&mut inner, namespace, [Some(pod), before]);
+        happened
     }
 
     /// A pod went.
@@ -120,8 +135,13 @@ impl World {
     /// A watch failed, or works.
     pub fn failing(&self, source: &Source, so: bool) {
         let mut inner = self.lock();
-        let changed = if so { inner.failing.insert(source.clone()) } else { inner.failing.remove(source) };
+        let changed = so != inner.failing.contains_key(source);
         if changed {
+            if so {
+                inner.failing.insert(source.clone(), Instant::now());
+            } else {
+                inner.failing.remove(source);
+            }
             let (Source::Pods(namespace) | Source::Pools(namespace)) = source;
             wake_all(&mut inner, namespace);
         }
@@ -134,7 +154,7 @@ impl World {
 
     /// The watches that failed and haven't been heard of since.
     pub fn failed(&self) -> Vec<Source> {
-        self.lock().failing.iter().cloned().collect()
+        self.lock().failing.keys().cloned().collect()
     }
 
     /// How many objects are known of a source.
@@ -186,24 +206,39 @@ impl World {
     }
 
     /// The pods of a namespace.
-    pub fn pods(&self, namespace: &str) -> Vec<Arc<Pod>> {
+    pub fn pods(&self, namespace: &str) -> Vec<Arc<Watched>> {
         self.lock().pods.get(namespace).map(|pods| pods.values().cloned().collect()).unwrap_or_default()
     }
 
     /// Whether what is known of a namespace can be relied on.
     pub fn view(&self, namespace: &str) -> View {
         let inner = self.lock();
-        let of = |sources: &HashSet<Source>| {
-            sources.iter().any(|source| matches!(source, Source::Pods(n) | Source::Pools(n) if n == namespace))
-        };
+        let of = |source: &Source| matches!(source, Source::Pods(n) | Source::Pools(n) if n == namespace);
         let silent = inner.heard.is_some_and(|at| at.elapsed() > SILENT);
-        if of(&inner.unlisted) {
+        if inner.unlisted.iter().any(of) {
             View::Unsynced
-        } else if silent || of(&inner.failing) {
+        } else if silent || inner.failing.keys().any(of) {
             View::Stale
         } else {
             View::Fresh
         }
+    }
+
+    /// For how long what is known from each signal may have been out of date: since the API server was last heard, or
+    /// since the watch failed, or since the beginning if it wasn't listed yet. By namespace and signal.
+    pub fn ages(&self) -> Vec<(String, &'static str, Duration)> {
+        let inner = self.lock();
+        let now = Instant::now();
+        let age = |source: &Source| {
+            let heard = if inner.unlisted.contains(source) { inner.began } else { inner.heard.or(inner.began) };
+            let known = heard.into_iter().chain(inner.failing.get(source).copied()).min();
+            let age = known.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+            match source {
+                Source::Pods(namespace) => (namespace.clone(), "pods", age),
+                Source::Pools(namespace) => (namespace.clone(), "pools", age),
+            }
+        };
+        self.sources.iter().map(age).collect()
     }
 
     /// Whether everything was listed.
@@ -232,23 +267,24 @@ fn wake(inner: &mut Inner, key: &Key) {
 }
 
 /// Wakes the pools that count a pod, as it is or as it was: every other would decide what it has decided already.
-fn wake_concerned(inner: &mut Inner, namespace: &str, pod: [Option<Arc<Pod>>; 2]) {
-    let mut concerned = BTreeSet::new();
-    for labels in pod.iter().flatten().filter_map(|pod| pod.metadata.labels.as_ref()) {
-        match labels.get(names::POOL) {
-            Some(pool) => concerned.extend(Some((namespace.to_owned(), pool.clone()))),
-            None => {
-                let counts = |(key, pool): &(&Key, &Arc<AgentPool>)| {
-                    key.0 == namespace && pool.spec.job_selector.matches(labels)
-                };
-                concerned.extend(inner.pools.iter().filter(counts).map(|(key, _)| key.clone()));
-            }
-        }
-    }
-    for key in concerned {
+fn wake_concerned(inner: &mut Inner, namespace: &str, pod: [Option<Arc<Watched>>; 2]) {
+    let keys: BTreeSet<Key> = pod.iter().flatten().flat_map(|pod| concerned(inner, namespace, pod)).collect();
+    for key in keys {
         // A pool that isn't known yet looks at everything once it is.
         if inner.pools.contains_key(&key) {
             wake(inner, &key);
+        }
+    }
+}
+
+/// The pools that count a pod: the one whose it is, or all whose job it is.
+fn concerned(inner: &Inner, namespace: &str, pod: &Watched) -> Vec<Key> {
+    match pod.labels.get(names::POOL) {
+        Some(pool) => vec![(namespace.to_owned(), pool.clone())],
+        None => {
+            let counts =
+                |(key, pool): &(&Key, &Arc<AgentPool>)| key.0 == namespace && pod.is_job_of(&pool.spec.job_selector);
+            inner.pools.iter().filter(counts).map(|(key, _)| key.clone()).collect()
         }
     }
 }
@@ -311,18 +347,60 @@ mod tests {
     }
 
     #[test]
+    fn a_signal_ages_while_its_watch_fails_or_was_never_listed_and_all_do_while_the_api_server_is_silent() {
+        let (pods, pools) = (Source::Pods("ci".into()), Source::Pools("ci".into()));
+        let world = World::new(&["ci".into()]);
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds));
+        let ages = || -> Vec<u64> { world.ages().into_iter().map(|(_, _, age)| age.as_secs()).collect() };
+        world.lock().began = ago(100);
+        assert_eq!(ages(), [100, 100]);
+        world.listed(&pods, &HashSet::new());
+        assert_eq!(ages(), [0, 100]);
+        world.listed(&pools, &HashSet::new());
+        world.lock().heard = ago(7);
+        assert_eq!(ages(), [7, 7]);
+        world.heard();
+        world.failing(&pods, true);
+        world.lock().failing.insert(pods.clone(), ago(30).unwrap());
+        world.failing(&pods, true);
+        assert_eq!(ages(), [30, 0], "since it began to fail");
+        world.failing(&pods, false);
+        assert_eq!(ages(), [0, 0]);
+    }
+
+    #[test]
+    fn what_happens_to_a_pod_is_counted_for_the_pools_that_count_it_and_not_when_it_is_first_seen() {
+        let world = world();
+        world.put_pool(pool("c", 1, 0));
+        let job = |team: &str, at: Option<&str>| {
+            let mut job = pod(&json!({"team": team}));
+            job.metadata.creation_timestamp = Some(serde_json::from_value(json!("2027-01-15T08:00:00Z")).unwrap());
+            let condition = at.map(|at| json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]));
+            job.status = Some(serde_json::from_value(json!({"conditions": condition})).unwrap());
+            job
+        };
+        let placed = Some("2027-01-15T08:00:03Z");
+        assert_eq!(world.put_pod("ci", job("b", placed)), [], "it may have been counted by another leader");
+        world.remove_pod("ci", "p");
+        assert_eq!(world.put_pod("ci", job("b", None)), []);
+        let happened = (("ci".to_owned(), "b".to_owned()), Happening::Placed(Duration::from_secs(3)));
+        assert_eq!(world.put_pod("ci", job("b", placed)), [happened]);
+        assert_eq!(world.put_pod("ci", job("b", placed)), []);
+    }
+
+    #[test]
     fn a_pod_wakes_the_pools_that_count_it_or_counted_it_and_no_other() {
         let world = world();
-        world.put_pod(pod(&json!({"team": "a"})));
+        world.put_pod("ci", pod(&json!({"team": "a"})));
         assert_eq!(woken(&world), ["a"]);
-        world.put_pod(pod(&json!({"team": "b"})));
+        world.put_pod("ci", pod(&json!({"team": "b"})));
         assert_eq!(woken(&world), ["a", "b"], "one job less for the one, one more for the other");
-        world.put_pod(pod(&json!({"team": "b", "podlayer.dev/pool": "a"})));
+        world.put_pod("ci", pod(&json!({"team": "b", "podlayer.dev/pool": "a"})));
         assert_eq!(woken(&world), ["a", "b"], "a pool's own pod is no other's job");
         world.remove_pod("ci", "p");
         assert_eq!(woken(&world), ["a"]);
-        world.put_pod(pod(&json!({"team": "c"})));
-        world.put_pod(pod(&json!(null)));
+        world.put_pod("ci", pod(&json!({"team": "c"})));
+        world.put_pod("ci", pod(&json!(null)));
         world.remove_pod("ci", "p");
         assert!(woken(&world).is_empty());
     }

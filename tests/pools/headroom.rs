@@ -54,12 +54,33 @@ fn without_a_template_placeholders_look_like_the_newest_job() {
     });
     std::thread::sleep(Duration::from_millis(100));
     assert!(pods(plane, &namespace, "podlayer.dev/pool=p").is_empty());
-    let job = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "j", "namespace": namespace, "labels": {"ci": "p"}},
-        "spec": {"nodeSelector": {"test-node": "large"}, "containers": [
-            {"name": "j", "image": "j", "env": [{"name": "TOKEN", "value": "secret"}], "resources": {"requests": {"cpu": "3"}}}]}});
-    plane.apply(&job.to_string());
+    let job = |name: &str, cpus: &str| {
+        let container = json!({"name": "j", "image": "j", "env": [{"name": "TOKEN", "value": "secret"}],
+                               "resources": {"requests": {"cpu": cpus}}});
+        let metadata = json!({"name": name, "namespace": namespace, "labels": {"ci": "p"}});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+               "spec": {"nodeSelector": {"test-node": "large"}, "containers": [container]}})
+    };
+    plane.apply(&job("j1", "3").to_string());
     let held = wait_running(plane, &namespace, "podlayer.dev/pool=p", 1).remove(0);
     assert_eq!(held["spec"]["containers"][0]["resources"]["requests"]["cpu"], "3");
     assert_eq!(held["spec"]["nodeSelector"]["test-node"], "large");
     assert!(!held.to_string().contains("TOKEN"), "{}", name(&held));
+
+    // A newer one, and once that is gone the one before it again.
+    let next = |held: &Value| {
+        plane.kubectl(&["delete", "pod", name(held), "-n", &namespace]);
+        let mut next = Value::Null;
+        wait_until(LONG, "another placeholder", || {
+            next = pods(plane, &namespace, "podlayer.dev/pool=p").pop().unwrap_or_default();
+            !next.is_null() && next["metadata"]["uid"] != held["metadata"]["uid"]
+        });
+        next
+    };
+    let cpus = |held: &Value| held["spec"]["containers"][0]["resources"]["requests"]["cpu"].clone();
+    plane.apply(&job("j2", "5").to_string());
+    let held = next(&held);
+    assert_eq!(cpus(&held), "5");
+    assert!(plane.kubectl(&["delete", "pod", "j2", "-n", &namespace, "--grace-period=0", "--force"]).ok);
+    assert_eq!(cpus(&next(&held)), "3");
 }

@@ -1,6 +1,6 @@
 use jiff::SignedDuration;
 
-use super::observation::{Id, Memory, Stuck};
+use super::observation::{Id, Memory, State, Stuck};
 
 /// What is to be done, and why.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Decision {
     pub reap: Vec<Id>,
     /// What kept the pool from the size that it should have.
     pub limited: Option<Limited>,
+    /// Pods that were found not to start, each in one decision only.
+    pub start_failures: Vec<StartFailure>,
     /// What is wrong with its pods.
     pub degraded: Option<Degraded>,
     /// Why nothing was taken away (and unless the view is good, nothing made).
@@ -96,6 +98,19 @@ pub enum Degraded {
     StartFailures,
 }
 
+/// How a pod failed to start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StartFailure {
+    /// Its containers end again and again.
+    CrashLoop,
+    /// It failed within half a minute.
+    Ended,
+    /// An image that isn't there.
+    Image,
+    /// It took too long.
+    Timeout,
+}
+
 /// Why nothing was taken away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Hold {
@@ -137,6 +152,28 @@ impl Limited {
             Self::QuotaExceeded => "a ResourceQuota refused pods: trying again after 30 s",
             Self::RateLimited => "scaleUp or scaleDown bounds the step",
             Self::Unschedulable => "no node has room for the pods that are there: no more are made",
+        }
+    }
+}
+
+impl StartFailure {
+    /// Its word in metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::CrashLoop => "crash_loop",
+            Self::Ended => "ended",
+            Self::Image => "image",
+            Self::Timeout => "timeout",
+        }
+    }
+
+    /// What the state of a pod that failed to start says.
+    pub(super) fn of(state: State) -> Self {
+        match state {
+            State::Stuck(Stuck::CrashLoop) => Self::CrashLoop,
+            State::Stuck(Stuck::Image) => Self::Image,
+            State::Stuck(Stuck::Timeout) => Self::Timeout,
+            _ => Self::Ended,
         }
     }
 }

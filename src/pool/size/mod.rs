@@ -12,7 +12,7 @@ mod decision;
 mod observation;
 pub mod schedule;
 
-pub use decision::{Counts, Decision, Degraded, Hold, Limited};
+pub use decision::{Counts, Decision, Degraded, Hold, Limited, StartFailure};
 pub use observation::{Agent, Id, Jobs, Memory, Observation, Shapeless, State, Stuck, View};
 
 use jiff::{SignedDuration, Timestamp};
@@ -214,6 +214,7 @@ fn remember(spec: &AgentPoolSpec, seen: &Observation, own: &Own, now: Timestamp,
         memory.failures = memory.failures.saturating_add(1);
         memory.last_failure = Some(now);
     }
+    decision.start_failures = new.iter().map(|agent| StartFailure::of(agent.state)).collect();
     memory.counted.extend(new.iter().map(|agent| agent.id.uid.clone()));
     let works = |agent: &Agent| {
         matches!(agent.state, State::Idle | State::Busy | State::Succeeded)

@@ -419,3 +419,19 @@ fn of_agents_that_azure_pipelines_asks_for_the_controller_makes_none_takes_none_
     let reaped: Vec<&str> = decision.reap.iter().map(|id| id.name.as_str()).collect();
     assert_eq!(reaped, ["ended", "failed"], "one that is stuck is its answerer's to tell of");
 }
+
+#[test]
+fn each_pod_that_does_not_start_is_told_once_with_how_it_failed() {
+    let spec = spec(Mode::Agents, 9);
+    let states =
+        [State::Stuck(Stuck::CrashLoop), State::Stuck(Stuck::Image), State::Stuck(Stuck::Timeout), State::Failed];
+    let mut observation = seen(&states.map(|state| (state, 1)), 0);
+    // A job that failed after a while is none, nor is one that does well.
+    observation.agents.extend([Agent { early: false, ..agent(8, State::Failed) }, agent(9, State::Idle)]);
+    let first = size(&spec, &observation, at(0));
+    let all = [StartFailure::CrashLoop, StartFailure::Image, StartFailure::Timeout, StartFailure::Ended];
+    assert_eq!(first.start_failures, all);
+    observation.memory = first.memory;
+    observation.agents.push(agent(10, State::Stuck(Stuck::Image)));
+    assert_eq!(size(&spec, &observation, at(1)).start_failures, [StartFailure::Image]);
+}

@@ -1,6 +1,6 @@
 use std::{
     fs::{self, File},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -24,9 +24,14 @@ pub(crate) struct Controller {
 impl Controller {
     /// Starts one for the pools of a namespace, in which its Lease is too, and waits until it is ready.
     pub(crate) async fn start(kubeconfig: &str, namespace: &str) -> Self {
+        Self::start_program(Path::new(env!("CARGO_BIN_EXE_podlayer")), kubeconfig, namespace).await
+    }
+
+    /// The same of another build.
+    pub(crate) async fn start_program(program: &Path, kubeconfig: &str, namespace: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (admin, log) = (free_port(), folder.path().join("log"));
-        let child = Command::new(env!("CARGO_BIN_EXE_podlayer"))
+        let child = Command::new(program)
             .args(["controller", "--kubeconfig", kubeconfig, "--own-namespace", namespace])
             .args(["--admin-addr", &format!("127.0.0.1:{admin}"), "--settle-seconds", "1"])
             .stdin(Stdio::null())

@@ -206,3 +206,36 @@ pub(super) fn evaluate<'a>(
     let unknown_class = snapshot.unknown_class(&facts(&settled.pod, namespace)).is_some();
     Evaluation { rules: setting.rails.set, settled, skipped, warnings, denial, unknown_class, preset }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        admission::{Verdict, decide_pod},
+        layers::parse_bare,
+    };
+
+    #[test]
+    fn a_pod_without_containers_names_the_layers_that_took_them() {
+        const POD: &str = r#"{"metadata":{"labels":{"podlayer.dev/enabled":"true"}},
+            "spec":{"containers":[{"name":"a","image":"i"},{"name":"b","image":"i"}]}}"#;
+        for (patches, wanted) in [
+            (
+                ["containers: [{name: a, $patch: delete}]", "containers: [{name: b, $patch: delete}]"],
+                "default/l0, default/l1",
+            ),
+            (["nodeSelector: {a: b}", "containers: null"], "default/l1"),
+            (["containers: [{$patch: replace}]", "nodeSelector: {a: b}"], "default/l0"),
+        ] {
+            let layer = |(at, text): (usize, &&str)| Arc::new(parse_bare(&format!("l{at}"), text, "l").unwrap());
+            let snapshot = Snapshot::build(patches.iter().enumerate().map(layer)).unwrap();
+            let pod = Pod::parse(POD).unwrap();
+            let Verdict::Denied(denial) = decide_pod(&pod, "ci", &snapshot, &Policy::default()).verdict else {
+                panic!("{patches:?} is let through");
+            };
+            assert_eq!(denial.message, format!("every container of the pod is taken away by {wanted}: one must stay"));
+        }
+    }
+}

@@ -219,7 +219,7 @@ fn answer(ask: &Ask, pool: &Arc<AgentPool>, ledger: &mut Ledger, pods: &Pods, no
             };
             // An agent that was admitted before is finished also while the pool is paused: Azure Pipelines counts on it.
             let stopped = pool.spec.is_paused() || pool.metadata.deletion_timestamp.is_some();
-            if stopped && !ledger.is_live(*key) && !ledger.is_over(*key) {
+            if stopped && !ledger.is_live(*key) && ledger.over_since(*key).is_none() {
                 return Answer::Paused;
             }
             match ledger.admit(*key, *digest, max(pool, now), pods, now.as_second()) {

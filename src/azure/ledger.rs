@@ -192,9 +192,9 @@ impl Ledger {
         self.0.get(&key).is_some_and(|entry| entry.state.is_live())
     }
 
-    /// Whether an agent had a pod, and must not have one any more.
-    pub fn is_over(&self, key: AgentKey) -> bool {
-        self.0.get(&key).is_some_and(|entry| !entry.state.is_live())
+    /// Since when an agent that had a pod must not have one any more, in seconds.
+    pub fn over_since(&self, key: AgentKey) -> Option<i64> {
+        self.0.get(&key).filter(|entry| !entry.state.is_live()).map(|entry| entry.since)
     }
 
     /// Whether an agent was released.
@@ -309,7 +309,7 @@ mod tests {
         assert!(ledger.look(&pods(&[key(2)]), 10));
         assert!(!ledger.look(&pods(&[key(2)]), 11), "nothing new");
         ledger.look(&pods(&[]), UNMADE);
-        assert!(!ledger.is_live(key(1)) && !ledger.is_over(key(1)) && ledger.is_over(key(2)));
+        assert!(!ledger.is_live(key(1)) && ledger.over_since(key(1)).is_none() && ledger.over_since(key(2)).is_some());
         assert_eq!(ledger.admit(key(2), 2, 2, &Pods::default(), UNMADE), Admission::Ended);
         // Whoever took it away again may let it come again.
         ledger.forget(key(2));

@@ -29,6 +29,9 @@ use crate::{
     telemetry::{AzureReaped, log::with_causes},
 };
 
+/// How many seconds whoever releases an agent has to take its pod away, before a pod that is there counts as left behind.
+const HEAD_START: i64 = 5;
+
 /// What a look finds.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Found {
@@ -88,8 +91,10 @@ fn find(pool: &AgentPool, ledger: &Ledger, agents: &[Agent], now: Timestamp) -> 
     for agent in agents {
         let Some(key) = object_names::key_of(pool, &agent.id.name) else { continue };
         let going = matches!(agent.state, State::Terminating | State::Overdue);
-        if ledger.is_over(key) && !going {
-            found.late.push(agent.id.clone());
+        if let Some(since) = ledger.over_since(key).filter(|_| !going) {
+            if now.as_second() - since >= HEAD_START {
+                found.late.push(agent.id.clone());
+            }
             continue;
         }
         let overdue = now.duration_since(agent.created) >= timeout;
@@ -181,13 +186,14 @@ mod tests {
             agent(9, State::Terminating, 100),
             agent(10, State::Unknown, 100_000),
             agent(11, State::Succeeded, 100_000),
+            agent(12, State::Starting, 1),
         ];
         let mut ledger = Ledger::default();
-        for id in 0..12 {
+        for id in 0..13 {
             ledger.admit(AgentKey::new("u", &id.to_string()), 1, 100, &Pods::default(), now.as_second());
         }
-        for released in [8, 9] {
-            ledger.release(AgentKey::new("u", &released.to_string()), now.as_second());
+        for (released, ago) in [(8, 5), (9, 5), (12, 4)] {
+            ledger.release(AgentKey::new("u", &released.to_string()), now.as_second() - ago);
         }
         let uids = |found: &Found| {
             let late: Vec<_> = found.late.iter().map(|id| id.uid.clone()).collect();

@@ -1,6 +1,9 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -60,10 +63,31 @@ impl ObjectError {
     }
 }
 
+/// What is an object on the wire, and nothing else: serde reads a list for one, too, by the order of the fields.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData)).map(Self)
+    }
+}
+
 #[derive(Default, Deserialize)]
 struct RawPod<'a> {
     #[serde(borrow)]
-    metadata: Option<RawMetadata<'a>>,
+    metadata: Option<Object<RawMetadata<'a>>>,
     #[serde(borrow)]
     spec: Option<Value<'a>>,
 }
@@ -91,15 +115,15 @@ pub(super) fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&
 #[derive(Deserialize)]
 struct RawJob<'a> {
     #[serde(borrow)]
-    metadata: Option<RawMetadata<'a>>,
+    metadata: Option<Object<RawMetadata<'a>>>,
     #[serde(borrow)]
-    spec: Option<RawJobSpec<'a>>,
+    spec: Option<Object<RawJobSpec<'a>>>,
 }
 
 #[derive(Deserialize)]
 struct RawJobSpec<'a> {
     #[serde(borrow)]
-    template: Option<RawPod<'a>>,
+    template: Option<Object<RawPod<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -116,7 +140,7 @@ impl<'a> Pod<'a> {
     /// # Errors
     /// [`ObjectError`] where the text isn't an object with `metadata` and `spec` of the usual shape.
     pub fn parse(text: &'a str) -> Result<Self, ObjectError> {
-        let raw = RawPod::read(text).map_or_else(|| serde_json::from_str(text), Ok);
+        let raw = RawPod::read(text).map_or_else(|| serde_json::from_str(text).map(|Object(pod)| pod), Ok);
         let raw: RawPod<'a> = raw.map_err(|source| ObjectError::Read { kind: "pod", source })?;
         Ok(Self::of(raw, "", false))
     }
@@ -124,7 +148,7 @@ impl<'a> Pod<'a> {
     fn of(raw: RawPod<'a>, pointer: &'static str, of_job: bool) -> Self {
         let mut value = Map::with_capacity(2);
         let (mut of_job, mut name) = (of_job, Cow::Borrowed(""));
-        if let Some(metadata) = raw.metadata {
+        if let Some(Object(metadata)) = raw.metadata {
             let mut kept = Map::with_capacity(2);
             of_job = of_job || metadata.of_job();
             name = metadata.name.filter(|name| !name.is_empty()).or(metadata.generate_name).unwrap_or_default();
@@ -177,11 +201,12 @@ impl<'a> Template<'a> {
     /// # Errors
     /// [`ObjectError`] where the text isn't a Job of the usual shape.
     pub fn parse(text: &'a str) -> Result<Option<Self>, ObjectError> {
-        let raw: RawJob<'a> = serde_json::from_str(text).map_err(|source| ObjectError::Read { kind: "Job", source })?;
-        let Some(template) = raw.spec.and_then(|spec| spec.template) else { return Ok(None) };
+        let Object(raw): Object<RawJob<'a>> =
+            serde_json::from_str(text).map_err(|source| ObjectError::Read { kind: "Job", source })?;
+        let Some(template) = raw.spec.and_then(|spec| spec.0.template) else { return Ok(None) };
         let annotation = |annotations: &Value<'_>| annotations.get(names::STEP_PATCH).is_some();
-        let on_job = raw.metadata.and_then(|metadata| metadata.annotations).as_ref().is_some_and(annotation);
-        let pod = Pod::of(template, "/spec/template", true);
+        let on_job = raw.metadata.and_then(|metadata| metadata.0.annotations).as_ref().is_some_and(annotation);
+        let pod = Pod::of(template.0, "/spec/template", true);
         let misplaced_step = on_job && pod.facts("").annotation(names::STEP_PATCH).is_none();
         Ok(Some(Self { pod, misplaced_step }))
     }
@@ -193,7 +218,7 @@ impl<'a> RawPod<'a> {
         let mut reader = Reader::new(text);
         let mut pod = Self::default();
         reader.fields(|reader, key| match key {
-            "metadata" => once(&mut pod.metadata, RawMetadata::read(reader)),
+            "metadata" => once(&mut pod.metadata, RawMetadata::read(reader).map(Object)),
             "spec" => once(&mut pod.spec, object(reader)),
             _ => reader.skip(),
         })?;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::object::{once, raw};
+use super::object::{Object, once, raw};
 use crate::value::Reader;
 
 /// The API version and kind that requests and answers carry.
@@ -81,7 +81,7 @@ struct RawReview<'r> {
     #[serde(borrow, default, rename = "apiVersion")]
     api_version: Cow<'r, str>,
     #[serde(borrow)]
-    request: Option<RawRequest<'r>>,
+    request: Option<Object<RawRequest<'r>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -90,7 +90,7 @@ struct RawRequest<'r> {
     #[serde(borrow, default)]
     uid: Cow<'r, str>,
     #[serde(borrow, default)]
-    kind: RawKind<'r>,
+    kind: Option<Object<RawKind<'r>>>,
     #[serde(borrow, default)]
     sub_resource: Option<Cow<'r, str>>,
     #[serde(borrow, default)]
@@ -118,9 +118,9 @@ struct RawKind<'r> {
 /// # Errors
 /// [`ReviewError`], and the uid if one could be found in spite of it.
 pub fn parse(body: &[u8]) -> Result<Request<'_>, (ReviewError, Option<String>)> {
-    let review = RawReview::read(body).map_or_else(|| serde_json::from_slice(body), Ok);
+    let review = RawReview::read(body).map_or_else(|| serde_json::from_slice(body).map(|Object(review)| review), Ok);
     let review: RawReview<'_> = review.map_err(|error| (ReviewError::Json(error), uid(body)))?;
-    let uid = review.request.as_ref().map(|request| request.uid.to_string()).filter(|uid| !uid.is_empty());
+    let uid = review.request.as_ref().map(|request| request.0.uid.to_string()).filter(|uid| !uid.is_empty());
     if review.kind != KIND || review.api_version != API_VERSION {
         let shown = |text: Cow<'_, str>, what: &str| {
             if text.is_empty() { format!("no {what}") } else { text.chars().take(80).collect() }
@@ -128,11 +128,12 @@ pub fn parse(body: &[u8]) -> Result<Request<'_>, (ReviewError, Option<String>)> 
         let (api_version, kind) = (shown(review.api_version, "apiVersion"), shown(review.kind, "kind"));
         return Err((ReviewError::Kind { api_version, kind }, uid));
     }
-    let request = review.request.ok_or((ReviewError::NoRequest, None))?;
+    let Object(request) = review.request.ok_or((ReviewError::NoRequest, None))?;
     if uid.is_none() {
         return Err((ReviewError::NoUid, None));
     }
     let RawRequest { uid, kind, sub_resource, namespace, name, operation, dry_run, object } = request;
+    let kind = kind.map_or_else(RawKind::default, |Object(kind)| kind);
     Ok(Request {
         uid,
         kind: kind.kind,
@@ -154,7 +155,7 @@ impl<'r> RawReview<'r> {
         reader.fields(|reader, key| match key {
             "kind" => once(&mut kind, reader.text()),
             "apiVersion" => once(&mut api_version, reader.text()),
-            "request" => once(&mut request, RawRequest::read(reader)),
+            "request" => once(&mut request, RawRequest::read(reader).map(Object)),
             _ => reader.skip(),
         })?;
         let review = Self { kind: kind.unwrap_or_default(), api_version: api_version.unwrap_or_default(), request };
@@ -167,7 +168,7 @@ impl<'r> RawRequest<'r> {
         let (mut request, mut uid, mut kind, mut operation) = (Self::default(), None, None, None);
         reader.fields(|reader, key| match key {
             "uid" => once(&mut uid, reader.text()),
-            "kind" => once(&mut kind, RawKind::read(reader)),
+            "kind" => once(&mut kind, RawKind::read(reader).map(Object)),
             "subResource" => once(&mut request.sub_resource, reader.text()),
             "namespace" => once(&mut request.namespace, reader.text()),
             "name" => once(&mut request.name, reader.text()),
@@ -176,8 +177,7 @@ impl<'r> RawRequest<'r> {
             "object" => once(&mut request.object, reader.raw()),
             _ => reader.skip(),
         })?;
-        let (uid, kind) = (uid.unwrap_or_default(), kind.unwrap_or_default());
-        Some(Self { uid, kind, operation: operation.unwrap_or_default(), ..request })
+        Some(Self { uid: uid.unwrap_or_default(), kind, operation: operation.unwrap_or_default(), ..request })
     }
 }
 
@@ -197,13 +197,13 @@ impl<'r> RawKind<'r> {
 fn uid(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Review {
-        request: Request,
+        request: Object<Request>,
     }
     #[derive(Deserialize)]
     struct Request {
         uid: String,
     }
-    serde_json::from_slice::<Review>(body).ok().map(|review| review.request.uid).filter(|uid| !uid.is_empty())
+    serde_json::from_slice::<Review>(body).ok().map(|review| review.request.0.uid).filter(|uid| !uid.is_empty())
 }
 
 #[cfg(test)]
@@ -218,6 +218,24 @@ mod tests {
         let request = parse(body).unwrap();
         assert_eq!((request.uid.as_ref(), request.kind.as_ref(), request.name.as_ref()), ("u", "Pod", ""));
         assert_eq!(request.object, Some(r#"{"spec": {}}"#));
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        for body in [
+            r#"["AdmissionReview","admission.k8s.io/v1",{"uid":"u"}]"#,
+            r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":["u"]}"#,
+            r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","kind":["","Pod"]}}"#,
+        ] {
+            let (error, _) = parse(body.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("expected an object"), "{error}");
+        }
+        for pod in [r#"[{"labels":{}},{}]"#, r#"{"metadata":["n"],"spec":{}}"#] {
+            assert!(super::super::Pod::parse(pod).is_err(), "{pod}");
+        }
+        let strange = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"\u0075","kind":null,"object":{"a":1}}}"#;
+        let request = parse(strange.as_bytes()).unwrap();
+        assert_eq!((request.uid.as_ref(), request.kind.as_ref(), request.object), ("u", "", Some(r#"{"a":1}"#)));
     }
 
     #[test]

@@ -121,12 +121,15 @@ impl<'a> Reader<'a> {
         let (start, mut keys) = (self.entries.len(), Keys::default());
         let mut more = self.opens(b'{', b'}')?;
         while more {
-            let key = self.key()?;
-            let is_known = |(known, _): &Entry<'a>| *known == key;
-            let known = if keys.insert(&key) { self.entries[start..].iter().position(is_known) } else { None };
-            match known {
-                Some(at) => self.entries[start + at].1 = self.value()?,
-                None => self.entry(key)?,
+            if self.token()? != b'"' {
+                return None;
+            }
+            match self.plain() {
+                Some(key) => self.entry(Cow::Borrowed(key), start, &mut keys)?,
+                None => {
+                    let key = self.escaped()?;
+                    self.entry(key, start, &mut keys)?;
+                }
             }
             if self.entries.len() - start > Map::INDEXED {
                 let mut map = Map::of(self.entries.split_off(start));
@@ -141,10 +144,16 @@ impl<'a> Reader<'a> {
         Some(Value::Object(Map::of(self.entries.split_off(start))))
     }
 
-    /// Reads what stands under a key. A text goes straight to its place: most values are texts, and to hand one on through
-    /// two pairs of hands costs as much as to read it.
-    fn entry(&mut self, key: Cow<'a, str>) -> Option<()> {
-        if self.token()? == b'"'
+    /// Reads what stands under a key of the object whose entries begin at `start`. Key and text go straight to their place:
+    /// most values are texts, and handing them on by value costs as much as reading them.
+    #[inline(always)]
+    fn entry(&mut self, key: Cow<'a, str>, start: usize, keys: &mut Keys) -> Option<()> {
+        self.expect(b':')?;
+        if keys.insert(&key)
+            && let Some(at) = self.entries[start..].iter().position(|(known, _)| *known == key)
+        {
+            self.entries[start + at].1 = self.value()?;
+        } else if self.token()? == b'"'
             && let Some(text) = self.plain()
         {
             self.entries.push((key, Value::String(Cow::Borrowed(text))));

@@ -95,9 +95,12 @@ pub fn decide(request: &Request<'_>, snapshot: &Snapshot, policy: &Policy) -> De
         return Decision::untouched();
     }
     match (request.group.as_ref(), request.kind.as_ref(), request.object) {
-        ("", "Pod", Some(text)) => match Pod::parse(text) {
-            Ok(pod) => decide_pod(&pod, &request.namespace, snapshot, policy),
-            Err(error) => unreadable(&error),
+        ("", "Pod", Some(text)) => match &request.pod {
+            Some(pod) => decide_pod(pod, &request.namespace, snapshot, policy),
+            None => match Pod::parse(text) {
+                Ok(pod) => decide_pod(&pod, &request.namespace, snapshot, policy),
+                Err(error) => unreadable(&error),
+            },
         },
         ("batch", "Job", Some(text)) => job::mutate(text, &request.namespace, snapshot, policy),
         _ => Decision::untouched(),

@@ -140,9 +140,16 @@ impl<'a> Pod<'a> {
     /// # Errors
     /// [`ObjectError`] where the text isn't an object with `metadata` and `spec` of the usual shape.
     pub fn parse(text: &'a str) -> Result<Self, ObjectError> {
-        let raw = RawPod::read(text).map_or_else(|| serde_json::from_str(text).map(|Object(pod)| pod), Ok);
+        let mut reader = Reader::new(text);
+        let raw = RawPod::read(&mut reader).filter(|_| reader.is_at_end());
+        let raw = raw.map_or_else(|| serde_json::from_str(text).map(|Object(pod)| pod), Ok);
         let raw: RawPod<'a> = raw.map_err(|source| ObjectError::Read { kind: "pod", source })?;
         Ok(Self::of(raw, "", false))
+    }
+
+    /// Reads the pod that a reader stands before; nothing where [`Pod::parse`] has to look at it.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
+        RawPod::read(reader).map(|raw| Self::of(raw, "", false))
     }
 
     fn of(raw: RawPod<'a>, pointer: &'static str, of_job: bool) -> Self {
@@ -214,15 +221,14 @@ impl<'a> Template<'a> {
 
 /// What [`Reader`] gives up on, and all that isn't as usual, is left to serde_json.
 impl<'a> RawPod<'a> {
-    fn read(text: &'a str) -> Option<Self> {
-        let mut reader = Reader::new(text);
+    fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let mut pod = Self::default();
         reader.fields(|reader, key| match key {
             "metadata" => once(&mut pod.metadata, RawMetadata::read(reader).map(Object)),
             "spec" => once(&mut pod.spec, object(reader)),
             _ => reader.skip(),
         })?;
-        reader.is_at_end().then_some(pod)
+        Some(pod)
     }
 }
 

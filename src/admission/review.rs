@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::object::{Object, once, raw};
+use super::object::{Object, Pod, once, raw};
 use crate::value::Reader;
 
 /// The API version and kind that requests and answers carry.
@@ -36,6 +36,8 @@ pub struct Request<'r> {
     pub dry_run: bool,
     /// The object as JSON text; absent on DELETE.
     pub object: Option<&'r str>,
+    /// The same where it is a pod that could be read on the way to its end, so that nobody has to pass over it twice.
+    pub(super) pod: Option<Pod<'r>>,
 }
 
 /// Why a review can't be read.
@@ -103,6 +105,8 @@ struct RawRequest<'r> {
     dry_run: Option<bool>,
     #[serde(borrow, default, deserialize_with = "raw")]
     object: Option<&'r str>,
+    #[serde(skip)]
+    pod: Option<Pod<'r>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -132,7 +136,7 @@ pub fn parse(body: &[u8]) -> Result<Request<'_>, (ReviewError, Option<String>)> 
     if uid.is_none() {
         return Err((ReviewError::NoUid, None));
     }
-    let RawRequest { uid, kind, sub_resource, namespace, name, operation, dry_run, object } = request;
+    let RawRequest { uid, kind, sub_resource, namespace, name, operation, dry_run, object, pod } = request;
     let kind = kind.map_or_else(RawKind::default, |Object(kind)| kind);
     Ok(Request {
         uid,
@@ -144,6 +148,7 @@ pub fn parse(body: &[u8]) -> Result<Request<'_>, (ReviewError, Option<String>)> 
         operation,
         dry_run: dry_run.unwrap_or_default(),
         object: object.filter(|text| *text != "null"),
+        pod,
     })
 }
 
@@ -174,6 +179,11 @@ impl<'r> RawRequest<'r> {
             "name" => once(&mut request.name, reader.text()),
             "operation" => once(&mut operation, reader.text()),
             "dryRun" => once(&mut request.dry_run, reader.bool()),
+            "object" if matches!(&kind, Some(Object(kind)) if RawKind::is_pod(kind)) => {
+                let (text, pod) = reader.with_text(Pod::read)?;
+                request.pod = Some(pod);
+                once(&mut request.object, Some(text))
+            }
             "object" => once(&mut request.object, reader.raw()),
             _ => reader.skip(),
         })?;
@@ -182,6 +192,10 @@ impl<'r> RawRequest<'r> {
 }
 
 impl<'r> RawKind<'r> {
+    fn is_pod(&self) -> bool {
+        self.group.is_empty() && self.kind == "Pod"
+    }
+
     fn read(reader: &mut Reader<'r>) -> Option<Self> {
         let (mut group, mut kind) = (None, None);
         reader.fields(|reader, key| match key {
@@ -218,6 +232,17 @@ mod tests {
         let request = parse(body).unwrap();
         assert_eq!((request.uid.as_ref(), request.kind.as_ref(), request.name.as_ref()), ("u", "Pod", ""));
         assert_eq!(request.object, Some(r#"{"spec": {}}"#));
+        assert_eq!(request.pod.unwrap().value, Pod::parse(r#"{"spec": {}}"#).unwrap().value);
+        // What the reader gives up on, another kind, and a kind that isn't known yet.
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        let odd = body.replace(r#"{"spec": {}}"#, r#"{"spec": {}, "metadata": null}"#);
+        let job = body.replace(r#""kind":"Pod""#, r#""kind":"Job""#);
+        let late = body.replace(r#""kind":{"#, r#""late":{"#).replace(r#""dryRun":false"#, r#""kind":{"kind":"Pod"}"#);
+        for (body, kind) in [(odd, "Pod"), (job, "Job"), (late, "Pod")] {
+            let request = parse(body.as_bytes()).unwrap();
+            assert_eq!((request.kind.as_ref(), request.pod.is_none()), (kind, true), "{body}");
+            assert!(request.object.unwrap().starts_with(r#"{"spec": {}"#), "{body}");
+        }
     }
 
     #[test]
@@ -231,7 +256,7 @@ mod tests {
             assert!(error.to_string().contains("expected an object"), "{error}");
         }
         for pod in [r#"[{"labels":{}},{}]"#, r#"{"metadata":["n"],"spec":{}}"#] {
-            assert!(super::super::Pod::parse(pod).is_err(), "{pod}");
+            assert!(Pod::parse(pod).is_err(), "{pod}");
         }
         let strange = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"\u0075","kind":null,"object":{"a":1}}}"#;
         let request = parse(strange.as_bytes()).unwrap();

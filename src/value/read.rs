@@ -92,6 +92,14 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.at)
     }
 
+    /// Reads something by `read`, and gives its text with it.
+    pub(crate) fn with_text<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<(&'a str, T)> {
+        self.token()?;
+        let start = self.at;
+        let read = read(self)?;
+        Some((self.text.get(start..self.at)?, read))
+    }
+
     /// Passes over a value that nobody wants. Nobody looks whether it is right either, but for what tells where it ends.
     pub(crate) fn skip(&mut self) -> Option<()> {
         let first = self.token()?;

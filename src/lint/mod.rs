@@ -15,7 +15,7 @@ pub use output::{github, sarif, text};
 use serde::Serialize;
 
 use crate::{
-    layers::{Complaint, Layer, ParseError, Place, Scope, manifest, parse_step},
+    layers::{Complaint, Layer, ParseError, Place, Scope, complaint::Printable, manifest, parse_step},
     names,
     presets::Preset,
     schema::{self, CheckOptions, POD, nearest, quoted},
@@ -123,6 +123,8 @@ impl Lint<'_> {
     fn push(&mut self, at: Position, code: &'static Code, message: String) {
         let Position { line, column } = at;
         let file = self.source.file.to_owned();
+        // A key of the file may stand in it, with whatever its author wrote.
+        let message = Printable(&message).to_string();
         self.report.findings.push(Finding { file, line, column, severity: code.severity, code: code.name, message });
     }
 
@@ -358,5 +360,19 @@ fn cause(complaint: &Complaint) -> String {
     match &complaint.place {
         Place::Text(_) => complaint.cause.to_string(),
         _ => complaint.without_position(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_one_line_whatever_the_keys_of_the_file_are() {
+        let text = "\"node(\\tel\\necto\\u202er\": {$patch: replace, c: '3'}\n";
+        let source = Source { text, file: "f.yaml", stem: "f", named: true };
+        let findings = lint(source, Scope { own_namespace: "podlayer" }, &[]);
+        assert!(findings.iter().any(|finding| finding.message.contains(r"node(\tel\necto\u{202e}r")), "{findings:?}");
+        assert!(findings.iter().all(|finding| !finding.message.contains(char::is_control)), "{findings:?}");
     }
 }

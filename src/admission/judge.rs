@@ -15,6 +15,7 @@ use crate::{
     layers::{Cause, Complaint, Layer, LayerId, Place, Snapshot, complaint::Printable},
     names,
     presets::{self, Preset},
+    schema::is_written_anew,
     value::{Path, Segment, Value},
 };
 
@@ -98,11 +99,10 @@ impl From<&Complaint> for Fault {
 fn no_container(stack: &[&Layer]) -> String {
     let list = Path::field("spec").join(Segment::Field("containers".into()));
     let is_item = |path: &Path| path.segments().len() <= list.segments().len() + 1;
-    let replaces = |item: &Value<'_>| item.get("$patch").and_then(Value::as_str) == Some("replace");
     let takes = |layer: &&&Layer| {
         let mut gone = layer.assertions.iter().filter(|said| !said.set && said.path.starts_with(&list));
         let items = layer.patch.value.get("containers").and_then(Value::as_list);
-        gone.any(|said| is_item(&said.path)) || items.is_some_and(|items| items.iter().any(replaces))
+        gone.any(|said| is_item(&said.path)) || items.is_some_and(is_written_anew)
     };
     let who: Vec<String> = stack.iter().filter(takes).map(|layer| layer.id.to_string()).collect();
     let who = if who.is_empty() { "the layers".to_owned() } else { who.join(", ") };

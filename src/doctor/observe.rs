@@ -217,8 +217,8 @@ async fn pods(client: &Client, own: &str) -> Seen<Pods> {
     Ok(pods)
 }
 
-/// The Secrets that pods name which podlayer decided, and that their kubelets lately didn't find; once for each namespace. The kubelet says
-/// so in an Event, and goes on without; so nobody need be allowed to read Secrets for it.
+/// The Secrets that pods name which podlayer decided, and that their kubelets lately didn't find; once for each namespace.
+/// The kubelet says so in an Event, and goes on without; so nobody need be allowed to read Secrets for it.
 async fn lost_secrets(client: &Client) -> Seen<Vec<LostSecrets>> {
     let api: Api<Event> = Api::all(client.clone());
     let params = ListParams::default().fields("reason=FailedToRetrieveImagePullSecret,regarding.kind=Pod").limit(PAGE);

@@ -6,7 +6,10 @@
 use ahash::AHashSet;
 
 use super::{AbsentContainers, Cause, Kind};
-use crate::{schema::nearest, value::Value};
+use crate::{
+    schema::{is_written_anew, nearest},
+    value::Value,
+};
 
 /// What happened to the containers that a patch names and a pod lacks.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -32,8 +35,8 @@ pub fn select(
     let Some(map) = patch.as_object_mut() else { return Ok(absent) };
     for (list, init) in [("containers", false), ("initContainers", true)] {
         let Some(items) = map.get(list).and_then(Value::as_list) else { continue };
-        if items.iter().any(|item| directive(item) == Some("replace")) {
-            // The list is written anew: everything in it is there by definition.
+        if is_written_anew(items) {
+            // Everything in it is there by definition.
             continue;
         }
         let there: AHashSet<&str> = names(pod_spec.and_then(|spec| spec.get(list))).collect();

@@ -12,6 +12,7 @@ use crate::{
     schema::{
         POD, Type, TypeId,
         defaults::{is_default_item, same},
+        is_written_anew,
     },
     value::{Document, Map, Marks, Path, Position, Segment, Value},
 };
@@ -205,8 +206,7 @@ fn walk_field(node: Node<'_>, merge_key: Option<&str>, path: &mut Trace<'_>, out
     let (Some(key), Value::List(items)) = (merge_key, node.value) else {
         return walk(node, path, out);
     };
-    let replaced = items.iter().any(|item| item.get("$patch").and_then(Value::as_str) == Some("replace"));
-    if replaced {
+    if is_written_anew(items) {
         out(node.leaf(path, true));
     }
     let item_ty = node.ty.and_then(|ty| match POD.target(ty).1 {

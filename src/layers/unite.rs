@@ -4,6 +4,7 @@ use std::{collections::HashMap, fmt};
 
 use crate::{
     presets::ContainerList,
+    schema::is_written_anew,
     value::{Path, Segment, Value, glob_matches, to_json},
 };
 
@@ -139,8 +140,7 @@ pub fn widen<'a>(patch: &mut Value<'a>, spec: Option<&Value<'a>>, lists: &[Union
         };
         let Some(items) = patch.as_object_mut().and_then(|map| map.get_mut(containers.as_str())) else { continue };
         let Some(items) = items.as_list_mut() else { continue };
-        if items.iter().any(|item| item.get("$patch").and_then(Value::as_str) == Some("replace")) {
-            // Written anew: nothing of the pod's stays.
+        if is_written_anew(items) {
             continue;
         }
         let name = |item: &Value<'a>| item.get("name").and_then(Value::as_str).map(str::to_owned);

@@ -3,7 +3,7 @@
 
 use super::{codes, patch::Found, walk::Place};
 use crate::{
-    schema::{POD, Struct, nearest, quoted},
+    schema::{POD, Struct, is_written_anew, nearest, quoted},
     value::{Marks, Value},
 };
 
@@ -85,8 +85,7 @@ fn blank(place: &Place<'_>, ty: &Struct, found: &mut Vec<Found>) {
 /// A list of containers that is written anew, so that each must say what it runs.
 fn without_image(place: &Place<'_>, items: &[Value<'_>], found: &mut Vec<Found>) {
     let of_containers = matches!(place.field, "containers" | "initContainers");
-    let is_marker = |item: &Value<'_>| item.get("$patch").and_then(Value::as_str) == Some("replace");
-    if !of_containers || place.whole.is_some() || !items.iter().any(is_marker) {
+    if !of_containers || place.whole.is_some() || !is_written_anew(items) {
         return;
     }
     for (item, marks) in items.iter().zip(&place.marks.children) {

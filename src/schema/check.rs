@@ -2,6 +2,7 @@ use std::{borrow::Cow, collections::HashMap};
 
 use super::{
     Form, POD, Struct, Type, TypeId,
+    directives::{is_marker, is_written_anew},
     finding::{Finding, FindingKind, Suggestion, Wanted},
     fix,
     nearest::{nearest, nearest_within},
@@ -156,8 +157,7 @@ impl Check<'_> {
 
     /// A list that merges by a key.
     fn keyed_items(&mut self, place: &Place<'_>, elem: TypeId, key: &str, items: &[Value<'_>], marks: &Marks) {
-        let is_replace = |item: &Value<'_>| item.get("$patch").and_then(Value::as_str) == Some("replace");
-        let replaced = items.iter().any(is_replace);
+        let replaced = is_written_anew(items);
         let ty = || inner_struct(elem, false);
         let mut first: HashMap<(Kind, Cow<'_, str>), Position> = HashMap::new();
         for (at, item) in items.iter().enumerate() {
@@ -172,7 +172,7 @@ impl Check<'_> {
             let Some(text) = name.and_then(Value::scalar_text).filter(|_| !name.is_some_and(Value::is_null)) else {
                 let item_name = by_index.name();
                 match name {
-                    None if is_replace(item) && map.len() == 1 => {}
+                    None if is_marker(item) && map.len() == 1 => {}
                     None => {
                         if let Some(kind) = fix::variable(&item_name, ty(), map) {
                             self.find(&by_index, marks.at, kind);

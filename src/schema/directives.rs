@@ -20,6 +20,16 @@ pub(super) fn is_directive(name: &str) -> bool {
     matches!(name, "$patch" | "$retainKeys") || name.starts_with(DELETE) || name.starts_with(ORDER)
 }
 
+/// Whether a list holds the marker `- $patch: replace`: then it is written anew, and nothing of the pod's own stays.
+pub fn is_written_anew(items: &[Value<'_>]) -> bool {
+    items.iter().any(is_marker)
+}
+
+/// Whether an item has the marker in it.
+pub(super) fn is_marker(item: &Value<'_>) -> bool {
+    item.get("$patch").and_then(Value::as_str) == Some("replace")
+}
+
 impl Check<'_> {
     /// A key of `map` that starts with `$`. `ty` is what the map holds, or none where its keys are free.
     pub(super) fn directive(

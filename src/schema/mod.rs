@@ -15,6 +15,7 @@ mod scalar;
 mod text;
 
 pub use check::{CheckOptions, check};
+pub use directives::is_written_anew;
 pub use finding::{FieldFault, Finding, FindingKind, Suggestion, Wanted};
 pub use graph::{Field, Form, Graph, POD, Struct, Type, TypeId, extend};
 pub use json_schema::patch_definitions;

@@ -39,10 +39,7 @@ impl<'a> Reader<'a> {
     /// Reads a value.
     pub(crate) fn value(&mut self) -> Option<Value<'a>> {
         match self.token()? {
-            b'"' => Some(Value::String(match self.plain() {
-                Some(text) => Cow::Borrowed(text),
-                None => self.escaped()?,
-            })),
+            b'"' => self.text().map(Value::String),
             b'{' => self.deeper(Self::object),
             b'[' => self.deeper(Self::list),
             b't' => self.word("true").map(|()| Value::Bool(true)),

@@ -112,6 +112,8 @@ mod tests {
                 assert_eq!(value_end(text.as_bytes(), before), Some(before + value.len()), "{text}");
             }
         }
+        // A backslash that stands in no string means nothing.
+        assert_eq!(value_end(br"[\}", 0), Some(3));
         for cut in ["", "[", "{\"a\":", "[\"a]", "[\"a\\\"]", "]", "}]"] {
             assert_eq!(value_end(cut.as_bytes(), 0), None, "{cut}");
         }
